@@ -1,0 +1,42 @@
+# make run: the main job. make test: all checks. Both set up .venv first, with versions from constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test bench peers figures clean
+
+run: $(VENV)/ready
+	@echo "== Running the demonstration: greedy, paper matching and exact matching, on a benign and an adversarial stream"
+	$(BIN)/sparingly demo --out results/demo
+
+test: $(VENV)/ready
+	@echo "== Lint and format (ruff)"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@echo "== Types (mypy --strict)"
+	$(BIN)/mypy
+	@echo "== Tests (pytest, on all cores)"
+	$(BIN)/pytest -n auto
+
+bench: $(VENV)/ready
+	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
+	$(BIN)/python -m benchmarks.arms
+
+peers: $(VENV)/ready
+	@echo "== Installing the packages that the benchmarks compare with"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+
+figures: $(VENV)/ready
+	@echo "== Regenerating the figures of the README"
+	$(BIN)/sparingly demo --out docs/figures --quiet
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	@echo "== Setting up $(VENV) (once; needs $(PYTHON) >= 3.11 and a package registry)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) results build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

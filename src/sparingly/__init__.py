@@ -1,0 +1,26 @@
+"""sparingly: decide what to do, and whether to ask what it was worth, when asking is limited by a hard budget."""
+
+from sparingly import budgets, contexts, problems
+from sparingly.agent import Agent
+from sparingly.engine import Simulation, simulate
+from sparingly.errors import (
+    ContractBroken,
+    InvalidInput,
+    MissingExtra,
+    NotAwaited,
+    SparinglyError,
+    UnknownDecision,
+    UnreadableFile,
+)
+from sparingly.learners import MOSS, UCB1
+from sparingly.ledger import Ledger
+from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
+from sparingly.rules import Always, ExactMatching, Greedy, Matching, Never, PaperMatching
+from sparingly.version import __version__
+
+__all__ = [
+    "MOSS", "UCB1", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching", "Greedy", "InvalidInput",
+    "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching", "Problem", "QueryRule",
+    "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile", "__version__", "budgets",
+    "contexts", "problems", "simulate",
+]  # fmt: skip

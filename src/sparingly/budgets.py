@@ -1,0 +1,269 @@
+"""B(t): how the budget grows. Schedules, random ones, budgets that watch the contexts, adaptive adversaries.
+
+A budget opens a *tape* for each run, and the tape is read in blocks of rounds as millionths (see ledger.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.errors import InvalidInput
+from sparingly.history import History
+from sparingly.ledger import budget_in_units
+
+Integers = NDArray[np.int64]
+
+
+class BudgetTape(Protocol):
+    """B(t) in millionths, for blocks of consecutive rounds read in order."""
+
+    def take(self, first: int, count: int, contexts: Integers) -> Integers:
+        """B(first), …, B(first + count − 1), or a single number if all are equal."""
+        ...
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every budget has in common."""
+
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        """What this budget will be in one run."""
+        raise InvalidInput(f"{type(self).__name__} reacts to the run and cannot be written down ahead")
+
+    def steady_until(self, t: int) -> int:
+        """The last round up to which B certainly stays as it is in round t."""
+        return t
+
+    @property
+    def watches_contexts(self) -> bool:
+        """Whether this budget must be drawn after the contexts."""
+        return False
+
+
+@dataclass(frozen=True)
+class Schedule(Budget):
+    """A budget that is a function of the round alone."""
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """B(t) for an array of rounds t ≥ 1."""
+        raise NotImplementedError  # each schedule below has its own
+
+    def __call__(self, round: int) -> float:
+        return float(self.at(np.asarray([round], dtype=np.float64))[0])
+
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        return _ScheduleTape(self)
+
+
+@dataclass(frozen=True)
+class _ScheduleTape:
+    schedule: Schedule
+
+    def take(self, first: int, count: int, contexts: Integers) -> Integers:
+        if self.schedule.steady_until(first) >= first + count - 1:
+            count = 1
+        return budget_in_units(self.schedule.at(np.arange(first, first + count, dtype=np.float64)))
+
+
+def _positive(value: Any, name: str, *, zero: bool = False, most: float = math.inf) -> None:
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not good or math.isnan(value) or value < 0 or value > most or (value == 0 and not zero):
+        least = "≥ 0" if zero else "> 0"
+        bound = f" and ≤ {most:g}" if most < math.inf else ""
+        raise InvalidInput(f"{name} must be a number {least}{bound}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Linear(Schedule):
+    """B(t) = rate · t.
+
+    >>> Linear(0.1)(50)
+    5.0
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _positive(self.rate, "rate", zero=True)
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.rate * rounds
+
+
+@dataclass(frozen=True)
+class Polynomial(Schedule):
+    """B(t) = scale · t^power."""
+
+    power: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self.power, "power", zero=True)
+        _positive(self.scale, "scale", zero=True)
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.scale * rounds**self.power
+
+
+@dataclass(frozen=True)
+class Fixed(Schedule):
+    """B(t) = amount, from the first round on; math.inf for no limit."""
+
+    amount: float
+
+    def __post_init__(self) -> None:
+        _positive(self.amount, "amount", zero=True)
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.full(rounds.shape, float(self.amount))
+
+    def steady_until(self, t: int) -> int:
+        return 2**62
+
+
+@dataclass(frozen=True)
+class Late(Schedule):
+    """Nothing before round `start`, then `amount`."""
+
+    amount: float
+    start: int
+
+    def __post_init__(self) -> None:
+        _positive(self.amount, "amount", zero=True)
+        _positive(self.start, "start")
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(rounds >= self.start, float(self.amount), 0.0)
+
+    def steady_until(self, t: int) -> int:
+        return 2**62 if t >= self.start else math.ceil(self.start) - 1
+
+
+@dataclass(frozen=True)
+class Periodic(Schedule):
+    """B(t) = amount · (1 + ⌊t/every⌋): replenished every so many rounds."""
+
+    amount: float
+    every: int
+
+    def __post_init__(self) -> None:
+        _positive(self.amount, "amount", zero=True)
+        _positive(self.every, "every")
+        if self.every != int(self.every):
+            raise InvalidInput(f"every must be a whole number of rounds, not {self.every!r}")
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.amount * (1.0 + np.floor(rounds / self.every))
+
+    def steady_until(self, t: int) -> int:
+        return (t // int(self.every) + 1) * int(self.every) - 1
+
+
+class Sequence(Schedule):
+    """B(1), B(2), … as given; the last value holds for all later rounds.
+
+    >>> Sequence([1, 1, 5])(2), Sequence([1, 1, 5])(100)
+    (1.0, 5.0)
+    """
+
+    def __init__(self, values: ArrayLike) -> None:
+        try:
+            array = np.array(values, dtype=np.float64)  # a copy: the caller's array may change later
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"a sequence of budgets must be numbers: {error}") from None
+        if array.ndim != 1 or array.size == 0:
+            raise InvalidInput(f"a sequence of budgets must be a non-empty list of numbers, not shape {array.shape}")
+        budget_in_units(array)  # refuses NaN and negative ones
+        if (np.diff(array) < 0).any():
+            t = int(np.argmax(np.diff(array) < 0)) + 2
+            raise InvalidInput(f"a budget only grows, but B({t}) = {array[t - 1]:g} < B({t - 1}) = {array[t - 2]:g}")
+        array.setflags(write=False)
+        object.__setattr__(self, "values", array)
+
+    values: NDArray[np.float64]
+
+    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.values[np.minimum(rounds.astype(np.int64), self.values.size) - 1])
+
+    def steady_until(self, t: int) -> int:
+        return 2**62 if t >= self.values.size else t
+
+    def __repr__(self) -> str:
+        return f"Sequence({self.values.size} values up to {self.values[-1]:g})"
+
+
+@dataclass(frozen=True)
+class Bernoulli(Budget):
+    """B grows by `amount` in each round with probability p."""
+
+    p: float
+    amount: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self.p, "p", zero=True, most=1.0)
+        _positive(self.amount, "amount", zero=True)
+
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        return _GrowingTape(self.amount, lambda contexts, count: random.random(count) < self.p)
+
+
+@dataclass(frozen=True)
+class WhenContext(Budget):
+    """B grows by `amount` whenever `context` comes up: the paper's adversarial budget against greedy."""
+
+    context: int = 0
+    amount: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self.context, "context", zero=True)
+        _positive(self.amount, "amount", zero=True)
+
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        return _GrowingTape(self.amount, lambda contexts, count: np.broadcast_to(contexts == self.context, (count,)))
+
+    @property
+    def watches_contexts(self) -> bool:
+        return True
+
+
+class _GrowingTape:
+    """Counts the rounds in which the budget grows."""
+
+    def __init__(self, amount: float, grows: Callable[[Integers, int], NDArray[np.bool_]]) -> None:
+        self.step, self.grows, self.total = int(budget_in_units(amount)), grows, 0
+
+    def take(self, first: int, count: int, contexts: Integers) -> Integers:
+        budget = self.total + np.cumsum(self.grows(contexts, count), dtype=np.int64) * self.step
+        self.total = int(budget[-1])
+        return budget
+
+
+@dataclass(frozen=True)
+class Adaptive(Budget):
+    """An adversary: `callback(history)` gives B(t), knowing all earlier rounds and this round's context.
+
+    >>> budget = Adaptive(lambda history: history.granted + (history.context == 0))
+    """
+
+    callback: Callable[[History], float]
+
+    @property
+    def watches_contexts(self) -> bool:
+        return True
+
+
+def as_budget(budget: float | Budget) -> Budget:
+    """A number means a fixed budget."""
+    return budget if isinstance(budget, Budget) else Fixed(budget)
+
+
+__all__ = [
+    "Adaptive", "Bernoulli", "Budget", "Fixed", "Late", "Linear", "Periodic", "Polynomial", "Schedule",
+    "Sequence", "WhenContext", "as_budget",
+]  # fmt: skip

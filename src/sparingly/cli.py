@@ -1,0 +1,103 @@
+"""The command line: `sparingly simulate`, `sparingly demo`, `sparingly version`. Run any with --help for examples."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from sparingly.errors import MissingExtra, SparinglyError
+from sparingly.version import __version__
+
+try:
+    import typer
+    from rich.console import Console
+except ImportError:
+    sys.exit(f"sparingly: {MissingExtra('the command line', 'lab')}")
+
+if TYPE_CHECKING:
+    from sparingly.lab.experiment import Experiment
+
+app = typer.Typer(
+    help="Decide what to do, and whether to ask what it was worth, under a hard budget.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+Out = Annotated[Path, typer.Option("--out", help="Where the results go.", show_default=True)]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads to use; all cores by default.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
+
+
+@app.command()
+def simulate(
+    file: Annotated[Path, typer.Argument(help="The experiment, a TOML file.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Where the results go [default: results/NAME].")] = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the experiment in a TOML file: a table here, results as Parquet, a figure with mean and band.
+
+    Examples:
+
+        sparingly simulate experiments/ten_arms.toml
+
+        sparingly simulate experiments/greedy_trap.toml --out results/trap --jobs 2
+    """
+    from sparingly.lab.experiment import read_experiment
+
+    _run_and_show([read_experiment(file)], out or Path("results") / file.stem, jobs, quiet)
+
+
+@app.command()
+def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
+    """Greedy, paper matching and exact matching on a benign and on an adversarial stream.
+
+    Example:
+
+        sparingly demo --out results/demo
+    """
+    from sparingly.lab.demo import experiments
+
+    _run_and_show(list(experiments()), out, jobs, quiet)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, quiet: bool) -> None:
+    """Run experiments, print a table each, write one Parquet file and one figure."""
+    console = Console()
+    from sparingly.lab import results
+
+    done: dict[str, results.Results] = {}
+    for experiment in experiments:
+        start = time.perf_counter()
+        if not quiet:
+            size = f"{len(experiment.policies)} policies × {experiment.runs} runs"
+            console.print(f"Running [bold]{experiment.title}[/]: {size} …")
+        done[experiment.title] = dict(experiment.run(jobs=jobs, progress=False if quiet else None))
+        console.print(results.table(experiment.title, done[experiment.title]))
+        if not quiet:
+            console.print(f"  took {time.perf_counter() - start:.1f} s\n")
+    parquet, picture = out / "results.parquet", out / "figure.png"
+    results.write_parquet(parquet, done)
+    results.write_figure(picture, done)
+    console.print(f"Results: {parquet}\nFigure:  {picture}", soft_wrap=True)
+
+
+def main() -> None:
+    """Entry point: errors on purpose are one line, without a traceback."""
+    try:
+        app()
+    except SparinglyError as error:
+        print(f"sparingly: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

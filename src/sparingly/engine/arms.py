@@ -1,0 +1,400 @@
+"""The compiled simulation of arms: the plain loop, and a sprint with the same result that skips what is certain.
+
+In the sprint each context remembers its *leader*, the arm that surely has the largest index up to a certain age:
+ · while the leader is asked about, it plays on as long as its index, with the level held back, beats the largest
+   that any other arm can reach by that age;
+ · while nothing is asked, only the clock moves, and whole stretches of rounds are taken in one step.
+So the cost grows with asks and switches of leader, not with rounds. A test checks it against the plain loop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.compiling import compiled
+from sparingly.families.arms import (
+    ANSWERABLE,
+    ANSWERED,
+    ARMS,
+    ASKED,
+    CONTEXTS,
+    COST,
+    LEARNER,
+    MEAN,
+    MOSS_ALPHA,
+    OFFSET,
+    RANDOM_TIES,
+    REFUSED,
+    RULE,
+    SCALE,
+    SHRINK,
+    SLOTS,
+    TIE,
+    TOTAL,
+    UNASKED,
+    Memory,
+    Words,
+    age,
+    choose,
+    current_limit,
+    index,
+    keep_policy,
+    level,
+    look,
+    past_action,
+    play_round,
+    refresh,
+    settle,
+    take_answer,
+    tick,
+)  # fmt: skip
+from sparingly.learners import moss
+from sparingly.learners.base import UCB1_CODE
+from sparingly.ledger import GRANTED, SPENT, can_pay
+from sparingly.ledger import REFUSED as REFUSALS
+from sparingly.problems.rewards import draw
+from sparingly.rules import GREEDY, wants
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+LEADER, SURE, STRIDE, WINDOW, PAST = 0, 1, 2, 3, 4  # what the sprint remembers of a context: columns of `leads`
+FLOOR, CEILING, RIVAL = 0, 1, 2  # columns of `bounds`
+TINY = 1e-12  # far above the rounding error of an index, far below any difference that matters
+
+
+class World(NamedTuple):
+    """The truth of one run, cell by cell."""
+
+    kind: int  # which distribution answers have
+    spread: float  # its second parameter
+    center: Floats  # (M,) its first parameter
+    key: NDArray[np.uint64]  # (M,) the cell's randomness
+    gap: Floats  # (M,) what playing the cell loses in expectation
+
+
+class Record(NamedTuple):
+    """What a run leaves behind: the state at certain rounds (K,), and the plays of each cell (M,)."""
+
+    rounds: Integers
+    regret: Floats
+    asked: Integers
+    spent: Integers
+    budget: Integers
+    plays: Integers
+
+
+class Leads(NamedTuple):
+    """What the sprint remembers from one block to the next."""
+
+    leads: Integers  # (S, 5) the leader, the age up to which it is sure, how far to look ahead, the age up to
+    # which the bounds on the level hold, the arm of Greedy's past policy
+    bounds: Floats  # (S, 3) a floor and a ceiling of the level, the largest index of any other arm at the ceiling
+
+
+def new_leads(contexts: int) -> Leads:
+    """Nothing is known yet."""
+    leads = np.zeros((contexts, 5), dtype=np.int64)
+    leads[:, STRIDE] = 1
+    leads[:, PAST] = -1
+    return Leads(leads, np.zeros((contexts, 3)))
+
+
+@compiled
+def run_block(
+    words: Words, world: World, record: Record, mark: int, leads: Leads, contexts: Integers, budget: Integers,
+    first: int, count: int, skip: bool,
+) -> int:  # fmt: skip
+    """Play the rounds first … first + count − 1; `mark` is the next place in the record, and so is the result.
+
+    `contexts` and `budget` hold one number a round, or a single one that holds throughout.
+    """
+    m = look(words)
+    i = 0
+    while i < count:
+        stop = count
+        if mark < record.rounds.size:
+            stop = min(count, record.rounds[mark] - first + 1)
+        if skip:
+            sprint(m, world, record.plays, leads, contexts, budget, i, stop)
+        else:
+            for j in range(i, stop):
+                u, granted = contexts[min(j, contexts.size - 1)], budget[min(j, budget.size - 1)]
+                plain_round(m, world, record.plays, u, granted)
+        i = stop
+        if mark < record.rounds.size and first + i - 1 == record.rounds[mark]:
+            note(m, world, record, mark)
+            mark += 1
+    return mark
+
+
+@compiled
+def note(m: Memory, world: World, record: Record, mark: int) -> None:
+    """Write down where the run stands."""
+    regret, asked = 0.0, 0
+    for cell in range(record.plays.size):
+        regret += record.plays[cell] * world.gap[cell]
+        asked += m.counts[cell, ASKED]
+    record.regret[mark] = regret
+    record.asked[mark] = asked
+    record.spent[mark] = m.account[SPENT]
+    record.budget[mark] = m.account[GRANTED]
+
+
+@compiled
+def answer(m: Memory, world: World, cell: int) -> None:
+    """The answer to the ask just counted comes at once."""
+    k = m.counts[cell, ASKED] - 1
+    take_answer(m, cell, draw(world.kind, world.center[cell], world.spread, world.key[cell], k))
+
+
+@compiled
+def plain_round(m: Memory, world: World, plays: Integers, u: int, granted: int) -> None:
+    """One round, as the Agent would play it."""
+    m.account[GRANTED] = granted
+    a, ending = play_round(m, u)
+    cell = u * m.head[ARMS] + a
+    plays[cell] += 1
+    if ending == ANSWERABLE:
+        answer(m, world, cell)
+
+
+@compiled
+def sprint(
+    m: Memory, world: World, plays: Integers, leads: Leads, contexts: Integers, budget: Integers, i: int, stop: int
+) -> None:
+    """The rounds i … stop − 1 of a block, skipping what is certain."""
+    alone = m.head[CONTEXTS] == 1
+    greedy = m.head[RULE] == GREEDY
+    frozen_past = greedy and m.head[SLOTS] == 1 and m.head[TIE] != RANDOM_TIES
+    m.account[GRANTED] = budget[min(i, budget.size - 1)]
+    most = current_limit(m)
+    while i < stop:
+        u = contexts[min(i, contexts.size - 1)]
+        granted = budget[min(i, budget.size - 1)]
+        if granted != m.account[GRANTED]:
+            m.account[GRANTED] = granted
+            most = current_limit(m)
+        now = age(m, u) + 1
+        if now > leads.leads[u, SURE]:
+            find_leader(m, leads, u, now)
+        cell = u * m.head[ARMS] + leads.leads[u, LEADER]
+        i += 1
+        if greedy and not can_pay(m.account, m.counts[cell, COST]):
+            if not frozen_past or leads.leads[u, PAST] < 0:
+                leads.leads[u, PAST] = past_action(m, u)
+            if m.head[TIE] == RANDOM_TIES and leads.bounds[u, RIVAL] == math.inf:
+                leads.leads[u, SURE] = 0  # a tie is drawn anew in every round
+            past = u * m.head[ARMS] + leads.leads[u, PAST]
+            plays[past] += 1
+            if alone and frozen_past:
+                rest = same_ending(m, cell, UNASKED, budget, i, stop)
+                plays[past] += rest
+                i += rest
+            continue
+        tick(m, u, 1)
+        plays[cell] += 1
+        if greedy:
+            keep_policy(m)
+            leads.leads[:, PAST] = -1
+        ending = settle(m, cell, greedy or wants(m.head[RULE], m.counts[cell, ASKED], most, m.counts[cell, COST]))
+        if ending == ANSWERABLE:
+            answer(m, world, cell)
+            if alone and not greedy:
+                i += ride(m, world, plays, leads, cell, most, stop - i)
+            elif index(m.head[LEARNER], m.values, cell, leads.bounds[u, FLOOR]) <= leads.bounds[u, RIVAL]:
+                leads.leads[u, SURE] = 0
+            continue
+        if now >= leads.leads[u, SURE]:
+            look_ahead(m, leads, u, now, now + stop - i)
+        if alone:
+            rest = min(stop - i, leads.leads[u, SURE] - now)
+            rest = same_ending(m, cell, ending, budget, i, i + rest)
+            tick(m, u, rest)
+            plays[cell] += rest
+            if ending == REFUSED:
+                m.account[REFUSALS] += rest
+            i += rest
+
+
+@compiled
+def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most: int, rounds: int) -> int:
+    """Play the leader and ask, while it surely leads and the rule surely asks; how many rounds that took.
+
+    index > rival is n·mean + n·bonus > n·rival. The first term grows by the answer, the last by `rival`, and the
+    middle one stays above `earned` for a while: so the leader plays on while the `slack` is positive.
+    """
+    rival, kind = leads.bounds[0, RIVAL], m.head[LEARNER]
+    center, key = world.center[cell], world.key[cell]
+    cost, asked = m.counts[cell, COST], m.counts[cell, ASKED]
+    rounds = min(rounds, leads.leads[0, SURE] - age(m, 0), most - asked + 1)
+    if cost > 0:
+        rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
+    done = 0
+    while True:
+        if index(kind, m.values, cell, leads.bounds[0, FLOOR]) <= rival:
+            leads.leads[0, SURE] = 0
+            break
+        if done >= rounds:
+            break
+        n = asked + done
+        batch = min(rounds, done + n // 8 + 16)
+        total = m.values[cell, TOTAL]
+        slack = total + earned(m, n, batch - done, leads.bounds[0, FLOOR]) - n * (rival + TINY)
+        while True:
+            reward = draw(world.kind, center, world.spread, key, asked + done)
+            total += reward
+            slack += reward - rival
+            done += 1
+            if slack <= 0.0 or done == batch:
+                break
+        m.values[cell, TOTAL] = total
+        m.counts[cell, ANSWERED] = asked + done
+        refresh(m, cell)
+    m.counts[cell, ASKED] = asked + done
+    m.account[SPENT] += done * cost
+    tick(m, 0, done)
+    plays[cell] += done
+    return done
+
+
+@compiled
+def earned(m: Memory, n: int, ahead: int, floor: float) -> float:
+    """No more than n'·bonus(n') for all counts n' from n to n + ahead, at this level."""
+    if m.head[LEARNER] == UCB1_CODE:
+        return floor * math.sqrt(n)
+    return math.sqrt(n * max(0.0, floor - moss.offset(n + ahead, m.knobs[SCALE], m.knobs[MOSS_ALPHA])))
+
+
+@compiled
+def same_ending(m: Memory, cell: int, ending: int, budget: Integers, i: int, stop: int) -> int:
+    """For how many of the rounds i … stop − 1 a cell's round would end like this one, if nothing else changes.
+
+    Budgets only grow, so that what holds in the last of them holds in all; otherwise the change is bisected.
+    """
+    if budget.size == 1 or i >= stop:
+        return stop - i
+    granted = m.account[GRANTED]
+    low, high = i - 1, stop  # the ending is the same at `low`; it has changed at `high`
+    probe = stop - 1
+    while high - low > 1:
+        m.account[GRANTED] = budget[probe]
+        if ending_of(m, cell) == ending:
+            low = probe
+        else:
+            high = probe
+        probe = (low + high) // 2
+    m.account[GRANTED] = granted
+    return high - i
+
+
+@compiled
+def ending_of(m: Memory, cell: int) -> int:
+    """How a round with this cell would end now, without playing it."""
+    payable = can_pay(m.account, m.counts[cell, COST])
+    if m.head[RULE] == GREEDY:
+        return ANSWERABLE if payable else UNASKED
+    if not wants(m.head[RULE], m.counts[cell, ASKED], current_limit(m), m.counts[cell, COST]):
+        return UNASKED
+    return ANSWERABLE if payable else REFUSED
+
+
+@compiled
+def level_bound(m: Memory, level: float, now: int, rounds: int) -> float:
+    """No less than the level at age now + rounds: the logarithm stays below its tangent."""
+    growth = m.knobs[SCALE] * m.knobs[SCALE] * rounds / now
+    if m.head[LEARNER] == UCB1_CODE:
+        return math.sqrt(level * level + 1.5 * growth) * (1.0 + TINY)
+    return level + float(0.5 * (1.0 + m.knobs[MOSS_ALPHA]) * growth) + TINY * (1.0 + abs(level))
+
+
+@compiled
+def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
+    """The arm that `choose` would choose at age `now`, and how long it surely leads if only it is asked about.
+
+    First with the bounds on the level that still hold from an earlier search, then exactly.
+    """
+    if now <= leads.leads[u, WINDOW] and certain_leader(m, leads, u):
+        leads.leads[u, SURE] = leads.leads[u, WINDOW]
+        return
+    stride = leads.leads[u, STRIDE]
+    exact = level(m, now)
+    best = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
+    leads.bounds[u, FLOOR] = exact
+    leads.bounds[u, CEILING] = level_bound(m, exact, now, stride)
+    leads.leads[u, WINDOW] = now + stride
+    if certain_leader(m, leads, u):
+        leads.leads[u, SURE] = now + stride
+        leads.leads[u, STRIDE] = min(2 * stride, now // 64 + 1)
+    else:
+        leads.leads[u, LEADER] = best
+        leads.leads[u, SURE] = now
+        leads.bounds[u, RIVAL] = math.inf
+        leads.leads[u, STRIDE] = max(stride // 2, 1)
+
+
+@compiled
+def certain_leader(m: Memory, leads: Leads, u: int) -> bool:
+    """Whether one arm, with the level at its floor, beats all others with the level at its ceiling."""
+    kind, first = m.head[LEARNER], u * m.head[ARMS]
+    ceiling = leads.bounds[u, CEILING]
+    arm, top, second = 0, index(kind, m.values, first, ceiling), -math.inf
+    for a in range(1, m.head[ARMS]):
+        value = index(kind, m.values, first + a, ceiling)
+        if value > top:
+            arm, top, second = a, value, top
+        elif value > second:
+            second = value
+    if not index(kind, m.values, first + arm, leads.bounds[u, FLOOR]) > second:
+        return False
+    leads.leads[u, LEADER] = arm
+    leads.bounds[u, RIVAL] = second
+    return True
+
+
+@compiled
+def look_ahead(m: Memory, leads: Leads, u: int, now: int, last: int) -> None:
+    """How long the leader surely leads if nothing is asked: double the distance while it does."""
+    step, sure = 1, now
+    while sure < last:
+        ahead = min(now + step, last)
+        if not leads_until(m, u, leads.leads[u, LEADER], now, ahead):
+            break
+        sure = ahead
+        step *= 2
+    leads.leads[u, SURE] = sure
+    leads.bounds[u, RIVAL] = math.inf  # holds for frozen statistics only: an ask ends it
+
+
+@compiled
+def leads_until(m: Memory, u: int, leader: int, now: int, ahead: int) -> bool:
+    """Whether arm `leader`, with the statistics as they are, has the largest index at every age in [now, ahead].
+
+    Equal counts: the means decide, whatever the level. UCB1: the difference of two indices is linear in the
+    level, so it is enough to look at both ends. MOSS: the leader now must beat the others then.
+    """
+    kind, first = m.head[LEARNER], u * m.head[ARMS]
+    mine = first + leader
+    near, far = level(m, now), level(m, ahead)
+    mine_near, mine_far = index(kind, m.values, mine, near), index(kind, m.values, mine, far)
+    for a in range(m.head[ARMS]):
+        other = first + a
+        if a == leader:
+            continue
+        if m.values[other, SHRINK] == m.values[mine, SHRINK] and m.values[other, OFFSET] == m.values[mine, OFFSET]:
+            same = m.values[other, MEAN] == m.values[mine, MEAN] and leader < a and m.head[TIE] != RANDOM_TIES
+            if not same and not m.values[mine, MEAN] > m.values[other, MEAN] + TINY * (1.0 + far):
+                return False
+            continue
+        other_far = index(kind, m.values, other, far)
+        if kind == UCB1_CODE:
+            slack = TINY * (1.0 + other_far)
+            if not (mine_near > index(kind, m.values, other, near) + slack and mine_far > other_far + slack):
+                return False
+        elif not mine_near > other_far:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""The laboratory: experiments described in files, figures, tables. Needs the extra `lab`."""

@@ -1,0 +1,60 @@
+"""Names in experiment files and what they stand for: learners, rules, budgets, contexts, rewards, problems.
+
+A part is written as a name ("ExactMatching"), or as a table with `type` and its parameters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sparingly import budgets, contexts, learners, problems, rules
+from sparingly.errors import InvalidInput, SparinglyError
+from sparingly.problems import rewards
+
+Catalogue = Mapping[str, Callable[..., Any]]
+
+LEARNERS: Catalogue = {"UCB1": learners.UCB1, "MOSS": learners.MOSS}
+RULES: Catalogue = {
+    rule.__name__: rule
+    for rule in (rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching)
+}
+BUDGETS: Catalogue = {
+    budget.__name__: budget
+    for budget in (
+        budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Bernoulli,
+        budgets.Sequence, budgets.WhenContext,
+    )
+}  # fmt: skip
+CONTEXTS: Catalogue = {source.__name__: source for source in (contexts.Iid, contexts.Given, contexts.WhenBudgetGrows)}
+REWARDS: Catalogue = {kind.__name__: kind for kind in (*rewards.BY_NAME.values(),)}
+PROBLEMS: Catalogue = {
+    "Arms": problems.Arms,
+    "ContextualArms": problems.ContextualArms,
+    "greedy_trap": problems.greedy_trap,
+}
+
+
+def build(catalogue: Catalogue, what: str, entry: Any, **extra: Any) -> Any:
+    """Make one part from its entry in a file; `extra` parameters are added if the part takes them."""
+    if isinstance(entry, str):
+        entry = {"type": entry}
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        choices = ", ".join(catalogue)
+        raise InvalidInput(f"{what} must be a name or a table with `type`, one of {choices}; not {entry!r}")
+    parameters = {name: value for name, value in entry.items() if name != "type"}
+    kind = entry["type"]
+    if kind not in catalogue:
+        raise InvalidInput(f"{what} has no type {kind!r}; choose one of {', '.join(catalogue)}")
+    accepted = inspect.signature(catalogue[kind]).parameters
+    unknown = [name for name in parameters if name not in accepted]
+    if unknown:
+        choices = ", ".join(accepted) or "nothing"
+        raise InvalidInput(f"{what} {kind} does not take {', '.join(unknown)}; it takes {choices}")
+    try:
+        return catalogue[kind](**({k: v for k, v in extra.items() if k in accepted} | parameters))
+    except SparinglyError as error:
+        raise InvalidInput(f"{what} {kind}: {error}") from None
+    except TypeError as error:
+        raise InvalidInput(f"{what} {kind}: {error}; it takes {', '.join(accepted)}") from None

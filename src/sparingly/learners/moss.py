@@ -1,0 +1,55 @@
+"""MOSS-anytime (Degenne & Perchet, 2016): index = mean + sqrt((1+α)/2 · max(0, log(t/(A n))) / n).
+
+An arm without an answer comes first. With contexts, each context is a bandit of its own with its own clock t.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sparingly.compiling import compiled
+from sparingly.errors import InvalidInput
+from sparingly.learners.base import MOSS_CODE, TabularLearner
+
+
+@compiled
+def level(rounds: int, arms: int, scale: float, alpha: float) -> float:
+    """scale² (1+α)/2 · log(t/A)."""
+    return scale * scale * 0.5 * (1.0 + alpha) * math.log(rounds / arms)
+
+
+@compiled
+def offset(answers: int, scale: float, alpha: float) -> float:
+    """scale² (1+α)/2 · log n, the part of the level that n answers have used up."""
+    return scale * scale * 0.5 * (1.0 + alpha) * math.log(max(answers, 1))
+
+
+@compiled
+def index(mean: float, shrink: float, offset: float, level: float) -> float:
+    """mean + sqrt(max(0, level − offset))/sqrt(n); the mean of an arm without an answer is +∞."""
+    return mean + math.sqrt(max(0.0, level - offset)) * shrink
+
+
+@dataclass(frozen=True)
+class MOSS(TabularLearner):
+    """MOSS-anytime on `arms` arms in each of `contexts` contexts; α = 1.35 is the authors' choice.
+
+    >>> MOSS(arms=3, contexts=2).alpha
+    1.35
+    """
+
+    alpha: float = 1.35
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0.0 <= self.alpha < math.inf):
+            raise InvalidInput(f"alpha must be a finite number ≥ 0, not {self.alpha!r}")
+
+    @property
+    def code(self) -> int:
+        return MOSS_CODE
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return (float(self.scale), float(self.alpha))

@@ -1,0 +1,130 @@
+"""The hard budget: what was granted, what was spent, how often spending was refused. Pure, no I/O.
+
+Amounts are kept as whole millionths, so that sums are exact: costs are rounded up to the next millionth,
+budgets down, and no rounding error can overspend or refuse. A budget of infinity means no limit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.compiling import compiled
+from sparingly.errors import InvalidInput
+
+UNIT = 1_000_000  # one unit of budget, in millionths
+UNLIMITED = 2**62  # what an infinite budget is in millionths; no sum of costs comes near
+MOST_COST = 1e9  # the costs of all cells together stay below this, so that 16·C fits into 64 bits with room
+
+GRANTED, SPENT, REFUSED = 0, 1, 2  # places in an account
+
+Account = NDArray[np.int64]
+
+
+@compiled
+def can_pay(account: Account, cost: int) -> bool:
+    """Whether `cost` can still be paid: spent + cost ≤ B(t)."""
+    return bool(account[SPENT] + cost <= account[GRANTED])
+
+
+@compiled
+def charge(account: Account, cost: int) -> bool:
+    """Pay `cost` if the budget allows it; otherwise change nothing but the count of refusals."""
+    if not can_pay(account, cost):
+        account[REFUSED] += 1
+        return False
+    account[SPENT] += cost
+    return True
+
+
+def budget_in_units(amounts: ArrayLike) -> NDArray[np.int64]:
+    """Budgets as whole millionths, rounded down (a rounding error of 1e-9 below a millionth is forgiven)."""
+    scaled = np.floor(np.asarray(amounts, dtype=np.float64) * UNIT + 1e-3)
+    if np.isnan(scaled).any() or (scaled < 0).any():
+        raise InvalidInput(f"a budget must be a number ≥ 0, not {amounts!r}")
+    return np.where(scaled < UNLIMITED, scaled, UNLIMITED).astype(np.int64)
+
+
+def cost_in_units(costs: ArrayLike) -> NDArray[np.int64]:
+    """Costs of asking as whole millionths, rounded up."""
+    values = np.asarray(costs, dtype=np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InvalidInput(f"a cost of asking must be a finite number ≥ 0, not {costs!r}")
+    if values.sum() > MOST_COST:
+        raise InvalidInput(f"the costs of asking add up to {values.sum():g}; at most {MOST_COST:g} is supported")
+    return np.ceil(values * UNIT - 1e-3).astype(np.int64)
+
+
+def in_amounts(units: Any) -> Any:
+    """Millionths as ordinary numbers (scalars or arrays)."""
+    if isinstance(units, np.ndarray):
+        return np.where(units >= UNLIMITED, np.inf, units / UNIT)
+    return math.inf if units >= UNLIMITED else int(units) / UNIT
+
+
+class Ledger:
+    """The account of one agent. Budgets only grow; nothing is ever spent that was not granted.
+
+    >>> ledger = Ledger(budget=2)
+    >>> ledger.charge(1), ledger.charge(1), ledger.charge(1)
+    (True, True, False)
+    >>> ledger.spent, ledger.left, ledger.refused
+    (2.0, 0.0, 1)
+    """
+
+    def __init__(self, budget: float = 0.0, account: Account | None = None) -> None:
+        self.account: Account = np.zeros(3, dtype=np.int64) if account is None else account
+        if account is None:
+            self.grant_to(budget)
+
+    @property
+    def granted(self) -> float:
+        """All that was ever granted: B(t)."""
+        return float(in_amounts(self.account[GRANTED]))
+
+    @property
+    def spent(self) -> float:
+        """All that was paid for asking."""
+        return float(in_amounts(self.account[SPENT]))
+
+    @property
+    def left(self) -> float:
+        """What can still be spent."""
+        if self.account[GRANTED] >= UNLIMITED:
+            return math.inf
+        return float(in_amounts(self.account[GRANTED] - self.account[SPENT]))
+
+    @property
+    def refused(self) -> int:
+        """How often a rule wanted to ask and the budget did not allow it."""
+        return int(self.account[REFUSED])
+
+    def charge(self, cost: float) -> bool:
+        """Pay for one ask, or refuse and count the refusal."""
+        return bool(charge(self.account, int(cost_in_units(cost))))
+
+    def grant(self, amount: float) -> None:
+        """Add to the budget."""
+        extra = _one_budget(amount, "a grant")
+        self.account[GRANTED] = min(UNLIMITED, int(self.account[GRANTED]) + extra)
+
+    def grant_to(self, total: float) -> None:
+        """Raise the budget to `total`, everything granted before included. It can never shrink."""
+        units = _one_budget(total, "a budget")
+        if units < self.account[GRANTED]:
+            raise InvalidInput(f"a budget only grows: it is {self.granted:g} already and cannot become {total:g}")
+        self.account[GRANTED] = units
+
+    def __repr__(self) -> str:
+        return f"Ledger(granted={self.granted:g}, spent={self.spent:g}, refused={self.refused})"
+
+
+def _one_budget(amount: object, what: str) -> int:
+    if isinstance(amount, bool) or not isinstance(amount, int | float | np.integer | np.floating):
+        raise InvalidInput(f"{what} must be a number ≥ 0, not {amount!r}")
+    if math.isnan(amount) or amount < 0:
+        raise InvalidInput(f"{what} must be a number ≥ 0, not {amount!r}; budgets only grow")
+    return int(budget_in_units(float(amount)))

@@ -1,0 +1,10 @@
+"""Problems to simulate. `Arms`, `ContextualArms`, and instances built to be hard."""
+
+from sparingly.problems.adversarial import Scenario, greedy_trap, worse_labelling
+from sparingly.problems.arms import Arms, ContextualArms
+from sparingly.problems.rewards import Bernoulli, Beta, Fixed, Rewards, TruncatedNormal
+
+__all__ = [
+    "Arms", "Bernoulli", "Beta", "ContextualArms", "Fixed", "Rewards", "Scenario", "TruncatedNormal", "greedy_trap",
+    "worse_labelling",
+]  # fmt: skip

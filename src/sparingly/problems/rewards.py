@@ -1,0 +1,139 @@
+"""Distributions of answers on [0, 1]: Bernoulli, Beta, truncated normal, fixed.
+
+Each turns a cell's parameter and the k-th random bits of that cell into the k-th answer, compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.compiling import compiled, compiled_apart
+from sparingly.errors import InvalidInput
+from sparingly.randomness import beta, bits_at, normal, to_unit
+
+FIXED, BERNOULLI, BETA, NORMAL = range(4)
+Floats = NDArray[np.float64]
+
+
+@compiled
+def draw(kind: int, center: float, spread: float, key: np.uint64, k: int) -> float:
+    """The k-th answer of a cell with this key."""
+    bits = bits_at(key, k)
+    if kind == BERNOULLI:
+        return 1.0 if to_unit(bits) < center else 0.0
+    if kind == FIXED or (kind == BETA and (center <= 0.0 or center >= 1.0)):
+        return center
+    return shaped(kind, center, spread, bits)
+
+
+@compiled_apart
+def shaped(kind: int, center: float, spread: float, bits: np.uint64) -> float:
+    """An answer that takes several random numbers."""
+    if kind == BETA:
+        return beta(bits, center * spread, (1.0 - center) * spread)
+    x = -1.0
+    while not 0.0 <= x <= 1.0:  # the centre lies in [0, 1], the deviation in (0, 1]: over a third of the draws fit
+        z, bits = normal(bits)
+        x = center + spread * z
+    return x
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """A family of distributions, one member for each cell's parameter."""
+
+    @property
+    def code(self) -> int:
+        raise NotImplementedError  # each distribution below names its own
+
+    @property
+    def spread(self) -> float:
+        """The second parameter, where there is one."""
+        return 0.0
+
+    def means(self, parameters: Floats) -> Floats:
+        """The expected answer of each cell; for all but the truncated normal that is the parameter itself."""
+        return parameters
+
+
+@dataclass(frozen=True)
+class Fixed(Rewards):
+    """Always exactly the mean."""
+
+    @property
+    def code(self) -> int:
+        return FIXED
+
+
+@dataclass(frozen=True)
+class Bernoulli(Rewards):
+    """1 with the mean as its probability, else 0."""
+
+    @property
+    def code(self) -> int:
+        return BERNOULLI
+
+
+@dataclass(frozen=True)
+class Beta(Rewards):
+    """Beta with the given mean m: Beta(m·κ, (1−m)·κ). The larger the concentration κ, the less noise."""
+
+    concentration: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.concentration < math.inf):
+            raise InvalidInput(f"concentration must be a finite number > 0, not {self.concentration!r}")
+
+    @property
+    def code(self) -> int:
+        return BETA
+
+    @property
+    def spread(self) -> float:
+        return float(self.concentration)
+
+
+@dataclass(frozen=True)
+class TruncatedNormal(Rewards):
+    """Normal around the cell's parameter, cut off outside [0, 1]; the expected answer is moved by the cut."""
+
+    deviation: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.deviation <= 1.0):
+            raise InvalidInput(f"deviation must lie in (0, 1], not {self.deviation!r}")
+
+    @property
+    def code(self) -> int:
+        return NORMAL
+
+    @property
+    def spread(self) -> float:
+        return float(self.deviation)
+
+    def means(self, parameters: Floats) -> Floats:
+        """m + σ (φ(a) − φ(b)) / (Φ(b) − Φ(a)) with a = −m/σ, b = (1−m)/σ."""
+
+        def one(m: float) -> float:
+            a, b = -m / self.deviation, (1.0 - m) / self.deviation
+            density = (math.exp(-a * a / 2.0) - math.exp(-b * b / 2.0)) / math.sqrt(2.0 * math.pi)
+            mass = 0.5 * (math.erf(b / math.sqrt(2.0)) - math.erf(a / math.sqrt(2.0)))
+            return m + self.deviation * density / mass
+
+        return np.array([one(m) for m in parameters.ravel()]).reshape(parameters.shape)
+
+
+BY_NAME: dict[str, type[Rewards]] = {"bernoulli": Bernoulli, "beta": Beta, "normal": TruncatedNormal, "fixed": Fixed}
+
+
+def as_rewards(rewards: str | Rewards) -> Rewards:
+    """A distribution by name or as an object."""
+    if isinstance(rewards, Rewards):
+        return rewards
+    if rewards not in BY_NAME:
+        raise InvalidInput(f"rewards must be one of {', '.join(BY_NAME)} or a Rewards object, not {rewards!r}")
+    return BY_NAME[rewards]()

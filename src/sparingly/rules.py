@@ -1,0 +1,161 @@
+"""When to ask: Always, Never, Greedy, PaperMatching, Matching(α, β) and our own ExactMatching.
+
+For tabular learners every matching rule is a limit on counts: ask about a cell while n^q ≤ limit(B(t)). The
+paper's interval sqrt(6 log(Mt)/(n^q ∨ 1)) and its threshold share the factor sqrt(6 log(Mt)), which cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sparingly.compiling import compiled
+from sparingly.errors import InvalidInput
+from sparingly.ledger import UNIT, UNLIMITED
+from sparingly.protocol import Question
+
+ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, CUSTOM = range(7)
+
+
+@compiled
+def limit(rule: int, alpha: float, beta: float, granted: int, total_cost: int) -> int:
+    """The largest n^q at which a cell is still asked for; −1: not at all. Grows with the budget only."""
+    if rule == EXACT:  # R1: (n^q + 1)·C ≤ B
+        return granted // total_cost - 1 if total_cost > 0 else UNLIMITED
+    if rule == PAPER:  # CBM-UCB: sqrt(1/(n^q ∨ 1)) ≥ 4 sqrt(C/B), that is n^q ∨ 1 ≤ B/(16 C)
+        most = granted // (16 * total_cost) if total_cost > 0 else UNLIMITED
+        return most if most >= 1 else -1
+    if rule == MATCHING:  # sqrt(6/(n^q ∨ 1)) ≥ α B^(β−1), that is n^q ∨ 1 ≤ 6 B^(2−2β)/α²
+        if granted == 0:
+            return -1
+        bound = 6.0 * (granted / UNIT) ** (2.0 - 2.0 * beta) / (alpha * alpha)
+        if granted >= UNLIMITED or bound >= UNLIMITED:
+            return UNLIMITED
+        return int(bound * (1.0 + 1e-12)) if bound >= 1.0 - 1e-12 else -1  # equality means ask, in spite of rounding
+    return -1 if rule == NEVER else UNLIMITED  # the ledger alone limits Always and Greedy
+
+
+@compiled
+def wants(rule: int, asked: int, limit: int, cost: int) -> bool:
+    """Whether the rule wants to ask about a cell. What is free adds nothing to R1's sum, so R1 always takes it."""
+    return asked <= limit or (rule == EXACT and cost == 0)
+
+
+@compiled
+def width(asked: int, rounds: int, cells: int) -> float:
+    """CI_t = 2 b^r = sqrt(6 log(Mt)/(n^q ∨ 1)) (E3)."""
+    return math.sqrt(6.0 * math.log(max(cells * rounds, 2)) / max(asked, 1))
+
+
+@compiled
+def threshold(limit: int, rounds: int, cells: int) -> float:
+    """The width at which the rule stops asking: that of a cell asked for `limit` times."""
+    if limit < 0:
+        return math.inf
+    return 0.0 if limit >= UNLIMITED else width(limit, rounds, cells)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of this library: a code for the compiled functions above, and its two parameters."""
+
+    @property
+    def code(self) -> int:
+        raise NotImplementedError  # every rule below names its own
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        """(α, β) where the rule has them."""
+        return (0.0, 0.0)
+
+    def asks(self, question: Question) -> bool:
+        """The rule by itself, for use outside an agent: the same functions as everywhere."""
+        granted = min(int(question.budget * UNIT + 1e-3), UNLIMITED) if question.budget < math.inf else UNLIMITED
+        cost, total = (math.ceil(x * UNIT - 1e-3) for x in (question.cost, question.total_cost))
+        if self.code == GREEDY:
+            return int(question.spent * UNIT + 0.5) + cost <= granted
+        return bool(wants(self.code, question.asked, limit(self.code, *self.parameters, granted, total), cost))
+
+
+@dataclass(frozen=True)
+class Always(Rule):
+    """Ask in every round, as far as the ledger lets it: the unbudgeted reference."""
+
+    @property
+    def code(self) -> int:
+        return ALWAYS
+
+
+@dataclass(frozen=True)
+class Never(Rule):
+    """Ask nothing."""
+
+    @property
+    def code(self) -> int:
+        return NEVER
+
+
+@dataclass(frozen=True)
+class Greedy(Rule):
+    """The greedy reduction (Algorithm 1): ask whenever the budget allows, and learn in those rounds only.
+
+    In the other rounds act with a past policy, drawn uniformly. Only the law of that draw enters the expected
+    regret, so instead of all past policies a reservoir of `policies` of them is kept.
+    """
+
+    policies: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.policies, bool) or not isinstance(self.policies, int) or not 1 <= self.policies <= 1024:
+            raise InvalidInput(f"Greedy keeps between 1 and 1024 past policies, not {self.policies!r}")
+
+    @property
+    def code(self) -> int:
+        return GREEDY
+
+
+@dataclass(frozen=True)
+class PaperMatching(Rule):
+    """Confidence-budget matching as in the paper (CBM-UCB): ask if CI ≥ 4 sqrt(6 log(Mt)·C/B(t))."""
+
+    @property
+    def code(self) -> int:
+        return PAPER
+
+
+@dataclass(frozen=True)
+class ExactMatching(Rule):
+    """Ask if the budget could still pay for bringing every cell to this same precision: (n^q + 1)·C ≤ B(t).
+
+    Safe for any adversary: no cell is ever asked for more than B/C times, so Σ c·n^q ≤ B. The default.
+    """
+
+    @property
+    def code(self) -> int:
+        return EXACT
+
+
+@dataclass(frozen=True)
+class Matching(Rule):
+    """The generic form for an optimistic learner whose regret is of the order α T^β: ask if CI ≥ α_t B(t)^(β−1).
+
+    α_t = α sqrt(log(Mt)), the logarithmic factor of the interval itself. Whether it stays within the budget
+    depends on α; the ledger keeps it there and counts the refusals. PaperMatching is α = 4 sqrt(6C), β = 1/2.
+    """
+
+    alpha: float
+    beta: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.alpha < math.inf):
+            raise InvalidInput(f"alpha must be a finite number > 0, not {self.alpha!r}")
+        if not (0.0 <= self.beta <= 1.0):
+            raise InvalidInput(f"beta must lie in [0, 1], not {self.beta!r}")
+
+    @property
+    def code(self) -> int:
+        return MATCHING
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return (float(self.alpha), float(self.beta))

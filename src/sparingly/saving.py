@@ -1,0 +1,196 @@
+"""Saved agents: one JSON file with a version and a checksum, written at once or not at all.
+
+A file is believed only if everything in it fits together: the checksum, the shapes, and the ledger's sums.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparingly import budgets, rules
+from sparingly.agent import Agent
+from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
+from sparingly.families import arms
+from sparingly.learners import MOSS, UCB1
+from sparingly.ledger import GRANTED, SPENT
+
+FORMAT = "sparingly agent"
+VERSION = 1
+TYPES: tuple[type, ...] = (
+    UCB1, MOSS, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
+    budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
+)  # fmt: skip
+HEAD_COUNTERS = {"policies": arms.POLICIES, "decisions": arms.DECISIONS}
+
+
+def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+    """Write an agent to `path`, replacing what was there only when the new file is complete on disk."""
+    body = {
+        "format": FORMAT,
+        "version": VERSION,
+        "learner": _describe(agent.learner),
+        "rule": _describe(agent.rule),
+        "schedule": None if agent.schedule is None else _describe(agent.schedule),
+        "granted_on_top": agent._granted_on_top,
+        "memory": _memory_parts(agent),
+        "awaited": [[number, u, a] for number, (u, a) in agent._awaited.items()],
+        "custom": None if agent._custom is None else agent._custom.snapshot(),
+    }
+    plain = _encode(body)
+    text = json.dumps(plain | {"checksum": _checksum(plain)}, indent=1, allow_nan=False)
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], types: tuple[type, ...]) -> Agent:
+    """Read an agent back, or say why the file cannot be believed."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path} is damaged: it is not a text file") from None
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFile(f"{path} is damaged or truncated: {error}") from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise UnreadableFile(f"{path} is not a saved agent of sparingly")
+    version = plain.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise UnreadableFile(f"{path} has version {version!r}, this sparingly reads up to {VERSION}: upgrade sparingly")
+    if plain.pop("checksum", None) != _checksum(plain):
+        raise UnreadableFile(f"{path} is damaged: its content does not match its checksum")
+    try:
+        return _rebuild(_decode(plain), {t.__name__: t for t in (*TYPES, *types)})
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{path} cannot be read: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, SparinglyError) as error:
+        raise UnreadableFile(f"{path} does not hold together: {type(error).__name__}: {error}") from None
+
+
+def _describe(part: Any) -> dict[str, Any]:
+    """A learner, a rule or a schedule as its name and parameters."""
+    if isinstance(part, budgets.Sequence):
+        return {"type": "Sequence", "values": part.values}
+    if not dataclasses.is_dataclass(part):
+        name = type(part).__name__
+        raise InvalidInput(f"{name} cannot be saved: make it a dataclass, so that its parameters are known")
+    return {"type": type(part).__name__} | {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+
+
+def _restore_part(data: dict[str, Any], types: dict[str, type]) -> Any:
+    parameters = dict(data)
+    name = parameters.pop("type")
+    if name not in types:
+        raise UnreadableFile(f"it uses {name!r}, which is not part of sparingly; pass types=[{name}] to Agent.load")
+    return types[name](**parameters)
+
+
+def _memory_parts(agent: Agent) -> dict[str, Any]:
+    m = agent._memory
+    return {
+        "account": m.account,
+        "random": int(m.random[0]),
+        "clock": m.clock,
+        "cost": m.counts[:, arms.COST],
+        "asked": m.counts[:, arms.ASKED],
+        "answered": m.counts[:, arms.ANSWERED],
+        "total": m.values[:, arms.TOTAL],
+        "past": m.past,
+        "past_level": m.past_level,
+    } | {name: int(m.head[place]) for name, place in HEAD_COUNTERS.items()}
+
+
+def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
+    agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
+    if body["schedule"] is not None:
+        agent.schedule = _restore_part(body["schedule"], types)
+    agent._granted_on_top = int(body["granted_on_top"])
+    m, parts = agent._memory, body["memory"]
+    _fill(m.account, parts["account"])
+    _fill(m.clock, parts["clock"])
+    _fill(m.past, parts["past"])
+    _fill(m.past_level, parts["past_level"])
+    for column, name in ((arms.COST, "cost"), (arms.ASKED, "asked"), (arms.ANSWERED, "answered")):
+        _fill(m.counts[:, column], parts[name])
+    _fill(m.values[:, arms.TOTAL], parts["total"])
+    m.random[0] = np.uint64(parts["random"])
+    for name, place in HEAD_COUNTERS.items():
+        m.head[place] = parts[name]
+    m.head[arms.TOTAL_COST] = m.counts[:, arms.COST].sum()
+    arms.refresh_all(agent._words)
+    agent._awaited = {int(number): (int(u), int(a)) for number, u, a in body["awaited"]}
+    if agent._custom is not None:
+        agent._custom.restore(body["custom"])
+    _check_sums(agent)
+    return agent
+
+
+def _fill(target: Any, values: Any) -> None:
+    array = np.asarray(values)
+    if array.shape != target.shape or (array.dtype != target.dtype and array.size):
+        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
+    target[...] = array
+
+
+def _check_sums(agent: Agent) -> None:
+    """The ledger's sums, as every agent keeps them at all times."""
+    m = agent._memory
+    cost, asked, answered = m.counts.T
+    awaited = np.zeros_like(asked)
+    for number, (u, a) in agent._awaited.items():
+        if not (0 <= u < agent.learner.contexts and 0 <= a < agent.learner.arms and 1 <= number <= agent.decisions):
+            raise UnreadableFile(f"decision {number} is awaited for a cell that does not exist")
+        awaited[u * agent.learner.arms + a] += 1
+    if not (asked == answered + awaited).all():
+        raise UnreadableFile("asks, answers and awaited decisions do not add up")
+    if (cost * asked).sum() != m.account[SPENT] or m.account[SPENT] > m.account[GRANTED]:
+        raise UnreadableFile("the ledger does not add up")
+
+
+def _encode(value: Any) -> Any:
+    """Arrays and infinities as plain JSON; exact, since Python writes floats so that they read back equal."""
+    if isinstance(value, dict):
+        return {str(k): _encode(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encode(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return {"array": str(value.dtype), "shape": list(value.shape), "data": _encode(value.ravel().tolist())}
+    if isinstance(value, np.generic):
+        return _encode(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"array", "shape", "data"}:
+        return np.array(_decode(value["data"]), dtype=np.dtype(value["array"])).reshape(value["shape"])
+    if value.keys() == {"float"}:
+        return float(value["float"])
+    return {k: _decode(v) for k, v in value.items()}
+
+
+def _checksum(plain: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,182 @@
+"""A checker for learners and rules of your own: runs them through the contract that everything here keeps.
+
+    from sparingly.testing import check_learner, check_rule
+
+    def test_my_rule():
+        check_rule(MyRule())
+
+Raises `ContractBroken`, with the scenario that broke it, or returns nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparingly.agent import Agent
+from sparingly.errors import ContractBroken, SparinglyError
+from sparingly.protocol import Decision, State
+from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
+
+Step = tuple[int, float]  # context, and what is granted before the round
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted:
+    """A learner that plays what a script says, so that the worst choice of arms is met too."""
+
+    arms: int
+    contexts: int = 1
+    costs: Any = None
+    pattern: str = "cycle"  # through all arms evenly; or "random"; or "first"
+
+    def start(self) -> State:
+        return {"answers": np.zeros(1, dtype=np.int64)}
+
+    def choose(self, state: State, context: int, round: int, random: np.random.Generator) -> int:
+        if self.pattern == "random":
+            return int(random.integers(self.arms))
+        return (round - 1) // self.contexts % self.arms if self.pattern == "cycle" else 0
+
+    def learn(self, state: State, context: int, action: int, reward: float) -> None:
+        state["answers"] += 1
+
+
+def check_rule(rule: Any, rounds: int = 120, seed: int = 0, guarded: bool = False) -> None:
+    """Check a rule: it never asks for what the budget cannot pay, and it survives everything an agent goes through.
+
+    `guarded` allows refusals by the ledger, for rules that rely on it (the budget is still never exceeded).
+    """
+    for name, learner, script in _scenarios(rounds, seed):
+        agent = _agent(learner, rule, seed)
+        for t, decision in enumerate(_play(agent, script, _prompt), start=1):
+            ledger = agent.ledger
+            where = f"{rule!r} in scenario {name}, round {t}"
+            if ledger.spent > ledger.granted:
+                raise ContractBroken(f"{where}: spent {ledger.spent:g} of {ledger.granted:g}")
+            if ledger.refused and not guarded:
+                cell = f"action {decision.action}, asked {agent.asked.ravel().tolist()}"
+                raise ContractBroken(
+                    f"{where}: wanted to ask with {ledger.left:g} left of {ledger.granted:g} ({cell}); "
+                    "the ledger refused. A safe rule never needs that; pass guarded=True for one that relies on it"
+                )
+    learner = Scripted(arms=3, contexts=2, pattern="random")
+    _check_agents(partial(_agent, learner, rule), (type(rule), Scripted), rounds, seed)
+
+
+def check_learner(learner: Any, rounds: int = 120, seed: int = 0) -> None:
+    """Check a learner under every rule: valid actions, late answers, saving, and reproducible randomness."""
+    state = _attempt(f"{learner!r}.start()", learner.start) if hasattr(learner, "start") else {}
+    if not isinstance(state, dict) or not all(isinstance(part, np.ndarray) for part in state.values()):
+        raise ContractBroken(f"{type(learner).__name__}.start() must return a dict of numpy arrays, not {state!r}")
+    if hasattr(learner, "choose"):
+        before = {name: part.copy() for name, part in state.items()}
+        random = np.random.default_rng(seed)
+        for t in range(1, 20):
+            _attempt(f"{learner!r}.choose", learner.choose, state, 0, t, random)
+        if any(not np.array_equal(part, state[name]) for name, part in before.items()):
+            raise ContractBroken(f"{type(learner).__name__}.choose must not change the state")
+    for rule in (ExactMatching(), PaperMatching(), Greedy(policies=2), Always(), Never()):
+        _check_agents(partial(_agent, learner, rule), (type(learner),), rounds, seed)
+
+
+def _agent(learner: Any, rule: Any, seed: int) -> Agent:
+    agent: Agent = _attempt(f"an agent with {learner!r} and {rule!r}", Agent, learner, rule, budget=0.0, seed=seed)
+    return agent
+
+
+def _attempt(what: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    try:
+        return call(*arguments, **named)
+    except SparinglyError as error:
+        raise ContractBroken(f"{what} failed: {error}") from error
+
+
+def _scenarios(rounds: int, seed: int) -> Iterator[tuple[str, Scripted, list[Step]]]:
+    """Shapes, costs, arms and budgets that hurt: whole multiples of the total cost, and just below them."""
+    random = np.random.default_rng(seed)
+    shapes = ((1, 1), (2, 2), (3, 4))
+    for contexts, arms in shapes:
+        cells = contexts * arms
+        for costs_name, costs in (
+            ("unit costs", None),
+            ("whole costs", random.integers(1, 4, (contexts, arms)).astype(float)),
+            ("fractional costs", random.uniform(0.05, 1.5, (contexts, arms)).round(3)),
+            ("some free", random.integers(0, 2, (contexts, arms)).astype(float)),
+        ):
+            total = float(cells if costs is None else costs.sum())
+            for pattern in ("cycle", "random", "first"):
+                learner = Scripted(arms, contexts, None if costs is None else costs.tolist(), pattern)
+                for budget_name, grants in _grants(rounds, total, random):
+                    script = [(t % contexts, grant) for t, grant in enumerate(grants)]
+                    yield f"{contexts}×{arms}, {costs_name}, {pattern} arms, {budget_name}", learner, script
+
+
+def _grants(rounds: int, total: float, random: np.random.Generator) -> Iterator[tuple[str, list[float]]]:
+    """What is granted before each round, in ways that nobody would wish for."""
+    nothing = [0.0] * rounds
+    yield "no budget", nothing
+    for k in (1, 2, 5):
+        yield f"{k} × the total cost at once", [k * total, *nothing[1:]]
+        yield f"just below {k} × the total cost", [max(k * total - 1.0, 0.0), *nothing[1:]]
+    yield "one unit now and then", [float(x) for x in random.random(rounds) < 0.3]
+    yield "bursts", [float(x) * random.uniform(0, 2 * total) for x in random.random(rounds) < 0.05]
+
+
+def _prompt(agent: Agent, decision: Decision, random: np.random.Generator) -> None:
+    if decision.ask:
+        agent.observe(decision.id, float(random.random()))
+
+
+def _late(agent: Agent, decision: Decision, random: np.random.Generator) -> None:
+    """Answers come late, out of order, or never."""
+    while agent.awaited and random.random() < 0.4:
+        agent.observe(int(random.choice(agent.awaited)), float(random.random()))
+
+
+def _play(agent: Agent, script: list[Step], answer: Callable[..., None], seed: int = 0) -> Iterator[Decision]:
+    random = np.random.default_rng(seed)
+    for context, grant in script:
+        if grant > 0:
+            agent.grant(grant)
+        decision: Decision = _attempt("decide", agent.decide, context=context)
+        yield decision
+        _attempt("observe", answer, agent, decision, random)
+
+
+def _check_agents(make: Callable[[int], Agent], types: tuple[type, ...], rounds: int, seed: int) -> None:
+    """Same seed, same decisions; late answers do no harm; a saved agent goes on as if nothing had happened."""
+    contexts = make(seed).learner.contexts
+    random = np.random.default_rng(seed)
+    script = [(int(random.integers(contexts)), float(random.random() < 0.5)) for _ in range(rounds)]
+    for answer in (_prompt, _late):
+        first, second = make(seed), make(seed)
+        kept = [_essence(d) for d in _play(first, script, answer)]
+        if kept != [_essence(d) for d in _play(second, script, answer)]:
+            raise ContractBroken(f"{first!r}: the same seed gave different decisions")
+        if (first.asked < first.answered).any() or first.ledger.spent > first.ledger.granted:
+            raise ContractBroken(f"{first!r}: more answers than asks, or more spent than granted")
+        _check_saving(make(seed), types, script, answer)
+
+
+def _check_saving(agent: Agent, types: tuple[type, ...], script: list[Step], answer: Callable[..., None]) -> None:
+    middle = len(script) // 2
+    for _ in _play(agent, script[:middle], answer):
+        pass
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.json"
+        _attempt(f"saving {agent!r}", agent.save, path)
+        loaded = _attempt(f"loading {agent!r}", Agent.load, path, types=types)
+    here = [_essence(d) for d in _play(agent, script[middle:], answer, seed=1)]
+    if here != [_essence(d) for d in _play(loaded, script[middle:], answer, seed=1)]:
+        raise ContractBroken(f"{agent!r}: after saving and loading it decides differently")
+
+
+def _essence(decision: Decision) -> tuple[Any, ...]:
+    return (decision.id, decision.action, decision.ask, repr(decision.width), repr(decision.threshold))
