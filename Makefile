@@ -35,6 +35,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps SMPyBandits  # an independent MOSS to test against
 	@touch $@
 
 clean:

@@ -130,12 +130,12 @@ class Agent:
 
     def observe(self, id: int, reward: float) -> None:
         """Report what the action of a decision was worth, in [0, 1]: once, as late as you like, in any order."""
-        try:
-            cell = self._awaited.get(id)
-        except TypeError:
-            cell = None
-        if cell is None or isinstance(id, bool):
-            raise self._no_such(id)
+        whole = isinstance(id, int | np.integer) and not isinstance(id, bool)
+        cell = self._awaited.get(id) if whole else None
+        if cell is None:
+            raise (
+                self._no_such(id) if whole else UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
+            )
         value = _check_reward(reward)
         if self._custom is None:
             arms.learn(self._words, cell[0], cell[1], value)
@@ -143,9 +143,8 @@ class Agent:
             self._custom.learn(cell[0], cell[1], value)
         del self._awaited[id]
 
-    def _no_such(self, id: object) -> InvalidInput:
-        known = isinstance(id, int | np.integer) and not isinstance(id, bool) and 1 <= id <= self.decisions
-        if not known:
+    def _no_such(self, id: int) -> InvalidInput:
+        if not 1 <= id <= self.decisions:
             return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.decisions}")
         return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")
 

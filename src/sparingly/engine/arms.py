@@ -219,6 +219,7 @@ def sprint(
             if ending == REFUSED:
                 m.account[REFUSALS] += rest
             i += rest
+    m.account[GRANTED] = budget[min(stop - 1, budget.size - 1)]  # of the last round, even if it was skipped
 
 
 @compiled

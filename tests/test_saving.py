@@ -1,0 +1,182 @@
+"""Saved agents: they resume with identical decisions, and a file that cannot be believed is refused with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparingly as sp
+from sparingly import saving
+from tests.conftest import LEARNERS, RULES
+
+
+@dataclasses.dataclass(frozen=True)
+class Coin:
+    """A learner of one's own: plays at random, remembers what it heard."""
+
+    arms: int
+    contexts: int = 1
+    costs: object = None
+
+    def start(self):
+        return {"heard": np.zeros(self.arms)}
+
+    def choose(self, state, context, round, random):
+        return int(random.integers(self.arms))
+
+    def learn(self, state, context, action, reward):
+        state["heard"][action] += reward
+
+
+def go_on(agent: sp.Agent, rounds: int, seed: int) -> list[sp.Decision]:
+    random = np.random.default_rng(seed)
+    decisions = []
+    for _ in range(rounds):
+        agent.grant(float(random.random() < 0.3))
+        decisions.append(agent.decide(context=int(random.integers(agent.learner.contexts))))
+        while agent.awaited and random.random() < 0.6:
+            agent.observe(int(random.choice(agent.awaited)), float(random.random()))
+    return decisions
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("ties", ["first", "random"])
+def test_resumes_with_identical_decisions(tmp_path, learner, rule, ties):
+    agent = sp.Agent(LEARNERS[learner](3, 2, ties=ties, costs=[0.5, 1, 2]), rule=rule, budget=5, seed=3)
+    go_on(agent, 80, seed=0)
+    agent.save(tmp_path / "a.json")
+    loaded = sp.Agent.load(tmp_path / "a.json")
+    assert loaded._words.tobytes() == agent._words.tobytes()
+    assert go_on(loaded, 80, seed=1) == go_on(agent, 80, seed=1)
+    assert repr(loaded) == repr(agent)
+
+
+@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.Greedy(policies=2)], ids=repr)
+def test_a_learner_of_ones_own(tmp_path, rule):
+    agent = sp.Agent(Coin(arms=3), rule=rule, budget=5, seed=3)
+    go_on(agent, 60, seed=0)
+    agent.save(tmp_path / "a.json")
+    with pytest.raises(sp.UnreadableFile, match=r"types=\[Coin\]"):
+        sp.Agent.load(tmp_path / "a.json")
+    loaded = sp.Agent.load(tmp_path / "a.json", types=[Coin])
+    assert go_on(loaded, 60, seed=1) == go_on(agent, 60, seed=1)
+
+
+def test_a_schedule_is_saved_too(tmp_path):
+    for schedule in (sp.budgets.Linear(0.3), sp.budgets.Sequence([0, 2, 5])):
+        agent = sp.Agent(sp.UCB1(2), rule=sp.Always(), budget=schedule, seed=0)
+        go_on(agent, 20, seed=0)
+        agent.save(tmp_path / "a.json")
+        loaded = sp.Agent.load(tmp_path / "a.json")
+        assert go_on(loaded, 20, seed=1) == go_on(agent, 20, seed=1)
+        assert loaded.ledger.granted == agent.ledger.granted
+
+
+@pytest.fixture
+def saved(tmp_path):
+    agent = sp.Agent(sp.UCB1(arms=3), rule=sp.Greedy(), budget=30, seed=0)
+    go_on(agent, 50, seed=0)
+    path = tmp_path / "a.json"
+    agent.save(path)
+    return path
+
+
+def test_every_truncation_is_refused(saved):
+    text = saved.read_text()
+    for length in range(0, len(text) - 1, 37):
+        saved.write_text(text[:length])
+        with pytest.raises(sp.UnreadableFile, match="damaged or truncated"):
+            sp.Agent.load(saved)
+
+
+@given(st.data())
+def test_every_changed_character_is_refused_or_means_the_same(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("s") / "a.json"
+    agent = sp.Agent(sp.UCB1(arms=2), budget=5, seed=0)
+    go_on(agent, 6, seed=0)
+    agent.save(path)
+    text = path.read_text()
+    place = data.draw(st.integers(0, len(text) - 1))
+    letter = data.draw(st.sampled_from('0123456789.-eE"{}[],: abcNI\\\n'))
+    path.write_text(text[:place] + letter + text[place + 1 :])
+    try:
+        loaded = sp.Agent.load(path)
+    except sp.UnreadableFile:
+        return
+    assert loaded._words.tobytes() == agent._words.tobytes()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"format": "other"}', '"x"', "[" * 100_000])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(sp.UnreadableFile):
+        sp.Agent.load(path)
+
+
+def test_binary_files_are_refused(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(sp.UnreadableFile, match="not a text file"):
+        sp.Agent.load(path)
+
+
+def test_a_newer_version_is_refused(saved):
+    data = json.loads(saved.read_text())
+    data["version"] = saving.VERSION + 1
+    saved.write_text(json.dumps(data))
+    with pytest.raises(sp.UnreadableFile, match="upgrade"):
+        sp.Agent.load(saved)
+
+
+def edited(path, edit):
+    """Change a saved agent and make its checksum right again."""
+    data = json.loads(path.read_text())
+    del data["checksum"]
+    edit(data)
+    path.write_text(json.dumps(data | {"checksum": saving._checksum(data)}))
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda d: d["memory"]["account"]["data"].__setitem__(1, 10**9), "ledger does not add up"),
+        (lambda d: d["memory"]["account"]["data"].__setitem__(0, 0), "ledger does not add up"),
+        (lambda d: d["memory"]["asked"]["data"].__setitem__(0, 999), "do not add up"),
+        (lambda d: d["awaited"].append([1, 0, 7]), "does not exist"),
+        (lambda d: d["memory"].pop("clock"), "clock"),
+        (lambda d: d["learner"].update(arms=4), "belongs"),
+        (lambda d: d["learner"].update(colour="red"), "colour"),
+        (lambda d: d["rule"].update(type="os.system"), "not part of sparingly"),
+        (lambda d: d.update(memory=None), "does not hold together"),
+    ],
+)
+def test_a_file_that_does_not_hold_together_is_refused(saved, edit, reason):
+    edited(saved, edit)
+    with pytest.raises(sp.UnreadableFile, match=reason):
+        sp.Agent.load(saved)
+
+
+def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+    before = saved.read_text()
+    monkeypatch.setattr(saving.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        sp.Agent(sp.UCB1(2), seed=0).save(saved)
+    assert saved.read_text() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    class Plain:
+        def asks(self, question):
+            return False
+
+    with pytest.raises(sp.InvalidInput, match="make it a dataclass"):
+        sp.Agent(sp.UCB1(2), rule=Plain(), seed=0).save(tmp_path / "a.json")
+    assert list(tmp_path.iterdir()) == []
