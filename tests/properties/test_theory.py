@@ -1,0 +1,92 @@
+"""What the theorems rest on: intervals cover, greedy's past policies are uniform, R1 refuses only narrow intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import sparingly as sp
+from sparingly.families import arms
+
+
+def test_intervals_cover():
+    """P(some |mean − truth| > bonus in round t) ≤ 1/t²: over 200 runs × 400 rounds from t = 20 on, in expectation at
+    most 200 · Σ 1/t² ≈ 10.3 misses; by Poisson, more than 35 have a probability below 1e-8."""
+    truth, misses = np.array([0.2, 0.5, 0.9]), 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        agent = sp.Agent(sp.UCB1(arms=3), rule=sp.ExactMatching(), budget=sp.budgets.Linear(0.5), seed=seed)
+        for t in range(1, 401):
+            if t >= 20:
+                n = np.maximum(agent.answered[0], 1)
+                bonus = np.sqrt(1.5 * math.log(3 * t) / n)
+                known = agent.answered[0] > 0
+                misses += bool((np.abs(agent.means[0] - truth) > bonus)[known].any())
+            d = agent.decide()
+            if d.ask:
+                agent.observe(d.id, float(random.random() < truth[d.action]))
+    assert misses <= 35
+
+
+def test_the_bonus_is_not_wider_than_needed():
+    """The test above can fail: with the bonus cut to a fifth, intervals miss all the time."""
+    random, misses = np.random.default_rng(0), 0
+    rewards = random.random((400, 400)) < 0.5
+    means = rewards.cumsum(axis=1) / np.arange(1, 401)
+    for n in (20, 100, 400):
+        misses += (np.abs(means[:, n - 1] - 0.5) > 0.2 * math.sqrt(1.5 * math.log(3 * n) / n)).sum()
+    assert misses > 35
+
+
+@pytest.mark.parametrize("policies", [1, 3])
+def test_greedy_draws_past_policies_uniformly(policies):
+    """With B = 8 asks, the policy acted with afterwards is A_j, j uniform on 1 … 8.
+
+    A_j can be told by the total of answers it has seen (each answer is 1). χ² with 7 degrees of freedom over
+    4,000 agents; a false alarm has probability 1e-7.
+    """
+    seen = np.zeros(8, dtype=int)
+    for seed in range(4_000):
+        agent = sp.Agent(sp.UCB1(arms=1), rule=sp.Greedy(policies), budget=8, seed=seed)
+        for _ in range(8):
+            agent.observe(agent.decide().id, 1.0)
+        slot = seed % policies  # each slot by itself must be uniform
+        seen[round(agent._memory.past[slot, arms.TOTAL])] += 1
+    assert stats.chisquare(seen).pvalue > 1e-7
+
+
+def test_greedy_uses_each_slot_alike():
+    """Three slots hold policies that play different arms; in unasked rounds each is drawn with probability 1/3."""
+    agent = sp.Agent(sp.UCB1(arms=3), rule=sp.Greedy(policies=3), budget=1, seed=0)
+    agent.observe(agent.decide().id, 1.0)
+    for slot in range(3):
+        agent._memory.past[slot * 3 : slot * 3 + 3, arms.MEAN] = np.eye(3)[slot] * 10
+    played = np.bincount([agent.decide().action for _ in range(9_000)], minlength=3)
+    assert (abs(played - 3_000) < 270).all()  # six deviations of Binomial(9000, 1/3)
+
+
+def test_greedy_before_any_policy_exists():
+    agent = sp.Agent(sp.UCB1(arms=3), rule=sp.Greedy(), budget=0, seed=0)
+    assert {agent.decide().action for _ in range(5)} == {0}
+    agent.grant(1)
+    assert agent.decide().ask
+
+
+@pytest.mark.parametrize("budget", [sp.budgets.Fixed(500), sp.budgets.Linear(0.2), sp.budgets.Polynomial(0.8)])
+def test_r1_refuses_only_narrow_intervals(budget):
+    """At a round without an ask the width is at most sqrt(6 log(Mt)·C/(B − C)), a quarter of the paper's bound."""
+    agent = sp.Agent(sp.UCB1(arms=4), rule=sp.ExactMatching(), budget=budget, seed=0)
+    random, quiet = np.random.default_rng(0), 0
+    for t in range(1, 3_000):
+        d = agent.decide()
+        B = agent.ledger.granted
+        if d.ask:
+            agent.observe(d.id, float(random.random() < 0.5))
+        elif B > 4:
+            quiet += 1
+            assert d.width <= math.sqrt(6 * math.log(4 * t) * 4 / (B - 4)) * (1 + 1e-12)
+    assert quiet > 100
+    assert agent.ledger.refused == 0

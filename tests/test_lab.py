@@ -1,0 +1,191 @@
+"""Experiments in files, the command line, and what they write."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+import sparingly as sp
+from sparingly.cli import app, main
+from sparingly.engine.progress import Progress
+from sparingly.lab.demo import experiments
+from sparingly.lab.experiment import experiment_from, read_experiment
+from sparingly.lab.results import figure
+
+ROOT = Path(__file__).parent.parent
+SMALL = {
+    "rounds": 500,
+    "runs": 3,
+    "problem": {"type": "Arms", "means": [0.2, 0.8]},
+    "budget": {"type": "Linear", "rate": 0.2},
+}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_experiments_can_be_read(path):
+    experiment = read_experiment(path)
+    assert [label for label, _, _ in experiment.policies] == ["Greedy", "PaperMatching", "ExactMatching"]
+
+
+def test_an_experiment_with_everything():
+    experiment = experiment_from(
+        {
+            "title": "all",
+            "rounds": 50,
+            "runs": 1,
+            "seed": 3,
+            "checkpoints": 5,
+            "spacing": "linear",
+            "problem": {
+                "type": "ContextualArms",
+                "means": [[0.1, 0.9], [0.5, 0.6]],
+                "contexts": {"type": "Iid", "probabilities": [0.9, 0.1]},
+                "rewards": {"type": "Beta", "concentration": 3},
+                "costs": [1, 2],
+            },
+            "budget": 20,
+            "learners": ["UCB1", {"type": "MOSS", "alpha": 1.0}],
+            "rules": ["Always", {"type": "Matching", "alpha": 2.0, "beta": 0.5}],
+        },
+        title="t",
+    )
+    assert [label for label, _, _ in experiment.policies] == [
+        "UCB1 · Always",
+        "UCB1 · Matching(alpha=2.0, beta=0.5)",
+        "MOSS(alpha=1.0) · Always",
+        "MOSS(alpha=1.0) · Matching(alpha=2.0, beta=0.5)",
+    ]
+    assert dict(experiment.run())["UCB1 · Always"].rounds.tolist() == [10, 20, 30, 40, 50]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ruls": []}, "unknown key 'ruls'"),
+        ({"problem": None}, "problem must be a name or a table"),
+        ({"problem": {"type": "Arm"}}, "no type 'Arm'"),
+        ({"problem": {"type": "Arms", "mean": [1]}}, "does not take mean"),
+        ({"problem": {"type": "Arms"}}, "missing"),
+        ({"problem": {"type": "Arms", "means": [2.0]}}, r"lie in \[0, 1\]"),
+        ({"problem": {"type": "greedy_trap"}}, "brings its own budget"),
+        ({"budget": {"type": "Linear", "rate": -1}}, "rate must be"),
+        ({"budget": "much"}, "no type 'much'"),
+        ({"rules": []}, "at least one"),
+        ({"rules": ["Always", "Always"]}, "same description"),
+        ({"rules": ["Sometimes"]}, "no type 'Sometimes'"),
+        ({"learners": "UCB1"}, "must be a list"),
+        ({"rounds": 1.5}, "rounds must be"),
+        ({"runs": True}, "runs must be"),
+        ({"spacing": "cubic"}, "spacing must be"),
+    ],
+)
+def test_mistakes_in_an_experiment_are_named(change, message):
+    with pytest.raises(sp.InvalidInput, match=message):
+        experiment_from(SMALL | change, title="t")
+
+
+def test_missing_parts_are_named():
+    with pytest.raises(sp.InvalidInput, match="needs a `problem`"):
+        experiment_from({"budget": 1}, title="t")
+    with pytest.raises(sp.InvalidInput, match="needs a `budget`"):
+        experiment_from({"problem": SMALL["problem"]}, title="t")
+
+
+def write_toml(path: Path) -> Path:
+    path.write_text(
+        'rounds = 400\nruns = 3\nbudget = 50\nproblem = {type = "Arms", means = [0.2, 0.8]}\nrules = ["Always", "Never"]'
+    )
+    return path
+
+
+def test_simulate_command(tmp_path):
+    file = write_toml(tmp_path / "small.toml")
+    result = CliRunner().invoke(app, ["simulate", str(file), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "Always" in result.output
+    assert "figure.png" in result.output
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "results.parquet").to_pandas()
+    assert set(table["policy"]) == {"Always", "Never"}
+    last = table[(table["round"] == 400) & (table["policy"] == "Always")]
+    assert last["asked"].tolist() == [50, 50, 50]
+    assert (tmp_path / "out" / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    expected = dict(read_experiment(file).run())["Always"].frame()
+    pandas.testing.assert_frame_equal(
+        table[table["policy"] == "Always"].drop(columns=["experiment", "policy"]).reset_index(drop=True),
+        expected,
+        check_dtype=False,
+    )
+
+
+def test_errors_are_one_line(tmp_path, monkeypatch, capsys):
+    for content, message in (("rounds = ", "not valid TOML"), ("rounds = 5", "needs a `problem`")):
+        (tmp_path / "bad.toml").write_text(content)
+        monkeypatch.setattr("sys.argv", ["sparingly", "simulate", str(tmp_path / "bad.toml")])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    monkeypatch.setattr("sys.argv", ["sparingly", "simulate", str(tmp_path / "none.toml")])
+    with pytest.raises(SystemExit):
+        main()
+    assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["simulate"], ["demo"]])
+def test_help_has_examples(command):
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    if command:
+        assert re.search(rf"sparingly {command[0]} \S+", result.output)
+
+
+def test_version_command():
+    assert CliRunner().invoke(app, ["version"]).output.strip() == sp.__version__
+
+
+def test_the_demonstration_shows_what_it_is_for():
+    benign, adversarial = (dict(e.run()) for e in experiments())
+    assert adversarial["Greedy"].final_regret()[0] > 100 * adversarial["ExactMatching"].final_regret()[0]
+    page = figure({"benign": benign, "adversarial": adversarial})
+    assert len(page.axes) == 4
+    lines = page.axes[0].get_lines()
+    assert len({line.get_linestyle() for line in lines}) == len({line.get_marker() for line in lines}) == 3
+
+
+class Terminal:
+    """A stream that says it is a terminal."""
+
+    def __init__(self, live):
+        self.live, self.text = live, ""
+
+    def isatty(self):
+        return self.live
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize(("live", "show", "drawn"), [(True, None, True), (False, None, False), (False, True, True)])
+def test_progress_after_two_seconds(monkeypatch, live, show, drawn):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = Terminal(live)
+    bar = Progress(100, "working", show, stream)
+    now[0] = 1.9
+    bar.add(10)
+    assert stream.text == ""
+    now[0] = 2.1
+    bar.add(15)
+    assert ("25%" in stream.text) == drawn
+    assert ("6 s left" in stream.text) == drawn
+    bar.close()

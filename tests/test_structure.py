@@ -1,0 +1,121 @@
+"""The shape of the project: imports point one way, every file introduces itself, examples in the docs run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "sparingly"
+
+# From the ground up: a module may import from its own layer and from those above it in this list.
+LAYERS = [
+    {"errors", "version"},
+    {"compiling", "history"},
+    {"randomness", "protocol"},
+    {"ledger"},
+    {"budgets", "contexts", "rules", "learners"},
+    {"families"},
+    {"agent", "saving"},
+    {"problems"},
+    {"engine", "testing", "theory"},
+    {"lab", "serve"},
+    {"cli"},
+]
+
+
+def modules():
+    return sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+
+
+def layer(name: str) -> int:
+    return next(i for i, names in enumerate(LAYERS) if name in names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    here = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "sparingly":
+            parts = node.module.split(".")
+            names = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        for name in names:
+            assert layer(name) <= layer(here), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", [*modules(), *sorted((ROOT / "tests").rglob("test_*.py"))], ids=lambda p: p.name)
+def test_every_file_introduces_itself(path):
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_functions_fit_on_a_screen(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < 70, f"{node.name} is {node.end_lineno - node.lineno} lines long"
+
+
+def documents():
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
+def test_examples_in_the_documents_run(path, tmp_path, monkeypatch):
+    """All Python blocks of a document run in order, in one namespace; doctest blocks are compared with what they print."""
+    text = path.read_text()
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__documents__"}
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)):
+        if ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, names, f"{path.name}[{number}]", str(path), 0)
+            runner = doctest.DocTestRunner()
+            runner.run(test, clear_globs=False)
+            assert runner.failures == 0
+            names.update(test.globs)
+        else:
+            module = tmp_path / f"block_{number}.py"  # a file, so that classes in it can be looked up
+            module.write_text(block)
+            exec(compile(block, str(module), "exec"), names)
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
+def test_links_in_the_documents_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), target
+
+
+def test_compiled_code_is_forgotten_when_a_source_changes(tmp_path):
+    """An edit of a formula reaches the functions that it was compiled into."""
+    import shutil
+
+    shutil.copytree(PACKAGE, tmp_path / "sparingly", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "from sparingly.learners import ucb1; from sparingly.families import arms; print(arms.width(1, 5, 2))"
+
+    def run() -> str:
+        environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    before = run()
+    assert list(tmp_path.rglob("*.nbi"))
+    rules = tmp_path / "sparingly" / "rules.py"
+    rules.write_text(rules.read_text().replace("math.sqrt(6.0 * math.log(", "math.sqrt(24.0 * math.log("))
+    assert float(run()) == pytest.approx(2 * float(before))
+
+
+def test_no_path_of_this_machine_and_no_download_address():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in tracked:
+        if Path(name).suffix in {".py", ".md", ".toml", ".txt", ".c", ""}:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            assert str(ROOT) not in text, name
+            assert "index-" + "url" not in text, name

@@ -1,0 +1,119 @@
+"""The checker that ships: it passes what is sound and names what is not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import sparingly as sp
+from sparingly.testing import check_learner, check_rule
+
+
+@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.PaperMatching(), sp.Greedy(), sp.Never()], ids=repr)
+def test_our_rules_pass(rule):
+    check_rule(rule)
+
+
+@pytest.mark.parametrize("learner", [sp.UCB1(3, 2, ties="random"), sp.MOSS(2), sp.UCB1(1)], ids=repr)
+def test_our_learners_pass(learner):
+    check_learner(learner)
+
+
+def test_rules_that_need_the_ledger_are_named():
+    for rule in (sp.Always(), sp.Matching(0.5)):
+        with pytest.raises(sp.ContractBroken, match="the ledger refused"):
+            check_rule(rule)
+        check_rule(rule, guarded=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class TooGenerous:
+    def asks(self, question):
+        return (question.asked + 1) * question.total_cost <= question.budget + 1
+
+
+def test_a_mutant_of_r1_is_caught():
+    with pytest.raises(sp.ContractBroken, match="the ledger refused"):
+        check_rule(TooGenerous())
+
+
+@dataclasses.dataclass(frozen=True)
+class Sound:
+    """A learner of one's own that keeps the contract: Thompson sampling."""
+
+    arms: int
+    contexts: int = 1
+    costs: object = None
+
+    def start(self):
+        return {"wins": np.ones((self.contexts, self.arms)), "losses": np.ones((self.contexts, self.arms))}
+
+    def choose(self, state, context, round, random):
+        return int(np.argmax(random.beta(state["wins"][context], state["losses"][context])))
+
+    def learn(self, state, context, action, reward):
+        state["wins"][context, action] += reward
+        state["losses"][context, action] += 1 - reward
+
+
+class Forgetful(Sound):
+    """Keeps part of what it knows outside its state, so that a saved one differs."""
+
+    heard: dict = {}  # noqa: RUF012  # the fault on purpose
+
+    def choose(self, state, context, round, random):
+        return self.heard.get(id(state), 0) % self.arms
+
+    def learn(self, state, context, action, reward):
+        self.heard[id(state)] = self.heard.get(id(state), 0) + 1
+
+
+class Meddling(Sound):
+    """Changes its state while choosing."""
+
+    def choose(self, state, context, round, random):
+        state["wins"] += 1
+        return 0
+
+
+class Unseeded(Sound):
+    """Uses randomness of its own."""
+
+    def choose(self, state, context, round, random):
+        return int(np.random.default_rng().integers(self.arms))
+
+
+class Wild(Sound):
+    """Names arms that do not exist."""
+
+    def choose(self, state, context, round, random):
+        return self.arms
+
+
+class Shapeless(Sound):
+    """Its state is no dict of arrays."""
+
+    def start(self):
+        return {"wins": [1, 2, 3]}
+
+
+def test_a_sound_learner_passes():
+    check_learner(Sound(arms=3, contexts=2))
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (Forgetful(arms=3), "decides differently|different decisions"),
+        (Meddling(arms=3), "must not change the state"),
+        (Unseeded(arms=3), "same seed gave different decisions"),
+        (Wild(arms=3), r"must return an arm in 0 … 2, not 3"),
+        (Shapeless(arms=3), "dict of numpy arrays"),
+    ],
+    ids=lambda part: type(part).__name__ if isinstance(part, Sound) else "",
+)
+def test_learners_that_break_the_contract_are_named(learner, message):
+    with pytest.raises(sp.ContractBroken, match=message):
+        check_learner(learner)
