@@ -56,7 +56,7 @@ from sparingly.learners import moss
 from sparingly.learners.base import UCB1_CODE
 from sparingly.ledger import GRANTED, SPENT, can_pay
 from sparingly.ledger import REFUSED as REFUSALS
-from sparingly.problems.rewards import draw
+from sparingly.problems.rewards import BERNOULLI, coin, draw, edge
 from sparingly.rules import GREEDY, wants
 
 Integers = NDArray[np.int64]
@@ -243,16 +243,20 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
         if done >= rounds:
             break
         n = asked + done
-        batch = min(rounds, done + n // 8 + 16)
+        batch = min(rounds - done, n // 8 + 16)
         total = m.values[cell, TOTAL]
-        slack = total + earned(m, n, batch - done, leads.bounds[0, FLOOR]) - n * (rival + TINY)
-        while True:
-            reward = draw(world.kind, center, world.spread, key, asked + done)
-            total += reward
-            slack += reward - rival
-            done += 1
-            if slack <= 0.0 or done == batch:
-                break
+        slack = total + earned(m, n, batch, leads.bounds[0, FLOOR]) - n * (rival + TINY)
+        if world.kind == BERNOULLI:
+            ones, k = take_coins(center, key, n, batch, slack, rival)
+            total += ones
+        else:
+            k = 0
+            while k == 0 or (slack > 0.0 and k < batch):
+                reward = draw(world.kind, center, world.spread, key, n + k)
+                total += reward
+                slack += reward - rival
+                k += 1
+        done += k
         m.values[cell, TOTAL] = total
         m.counts[cell, ANSWERED] = asked + done
         refresh(m, cell)
@@ -261,6 +265,28 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
     tick(m, 0, done)
     plays[cell] += done
     return done
+
+
+@compiled
+def take_coins(center: float, key: np.uint64, first: int, most: int, slack: float, rival: float) -> tuple[int, int]:
+    """Answers of a Bernoulli cell from the `first` on, until the slack is used up: their sum and their number.
+
+    Whole numbers add up in any order, so as many are taken at once as could all be 0 without an end of the ride.
+    """
+    level = edge(center)
+    ones, k = 0, 0
+    while True:
+        left = slack + ones - k * rival
+        if left > 32.0 * rival:
+            safe = most - k if left >= (most - k) * rival else int(left / rival)
+            for place in range(first + k, first + k + safe):
+                ones += coin(level, key, place)
+            k += safe
+        else:
+            ones += coin(level, key, first + k)
+            k += 1
+        if k == most or slack + ones - k * rival <= 0.0:
+            return ones, k
 
 
 @compiled
@@ -324,18 +350,17 @@ def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
         return
     stride = leads.leads[u, STRIDE]
     exact = level(m, now)
-    best = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
     leads.bounds[u, FLOOR] = exact
     leads.bounds[u, CEILING] = level_bound(m, exact, now, stride)
     leads.leads[u, WINDOW] = now + stride
     if certain_leader(m, leads, u):
         leads.leads[u, SURE] = now + stride
-        leads.leads[u, STRIDE] = min(2 * stride, now // 64 + 1)
+        leads.leads[u, STRIDE] = min(stride + stride // 2 + 1, now // 64 + 1)
     else:
-        leads.leads[u, LEADER] = best
+        leads.leads[u, LEADER] = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
         leads.leads[u, SURE] = now
         leads.bounds[u, RIVAL] = math.inf
-        leads.leads[u, STRIDE] = max(stride // 2, 1)
+        leads.leads[u, STRIDE] = max(stride // 4, 1)
 
 
 @compiled
@@ -344,12 +369,11 @@ def certain_leader(m: Memory, leads: Leads, u: int) -> bool:
     kind, first = m.head[LEARNER], u * m.head[ARMS]
     ceiling = leads.bounds[u, CEILING]
     arm, top, second = 0, index(kind, m.values, first, ceiling), -math.inf
-    for a in range(1, m.head[ARMS]):
+    for a in range(1, m.head[ARMS]):  # without branches, which no processor could foresee
         value = index(kind, m.values, first + a, ceiling)
-        if value > top:
-            arm, top, second = a, value, top
-        elif value > second:
-            second = value
+        second = max(second, min(top, value))
+        arm = a if value > top else arm
+        top = max(top, value)
     if not index(kind, m.values, first + arm, leads.bounds[u, FLOOR]) > second:
         return False
     leads.leads[u, LEADER] = arm

@@ -13,21 +13,32 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import compiled, compiled_apart
 from sparingly.errors import InvalidInput
-from sparingly.randomness import beta, bits_at, normal, to_unit
+from sparingly.randomness import SHIFT_11, beta, bits_at, normal
 
 FIXED, BERNOULLI, BETA, NORMAL = range(4)
 Floats = NDArray[np.float64]
 
 
 @compiled
+def edge(center: float) -> np.uint64:
+    """The number that 53 random bits stay below with probability `center`: the least whole number ≥ center·2**53."""
+    return np.uint64(math.ceil(center * 9007199254740992.0))
+
+
+@compiled
+def coin(edge: np.uint64, key: np.uint64, k: int) -> bool:
+    """The k-th answer of a Bernoulli cell: a uniform number below its mean, in whole numbers."""
+    return bool(bits_at(key, k) >> SHIFT_11 < edge)
+
+
+@compiled
 def draw(kind: int, center: float, spread: float, key: np.uint64, k: int) -> float:
     """The k-th answer of a cell with this key."""
-    bits = bits_at(key, k)
     if kind == BERNOULLI:
-        return 1.0 if to_unit(bits) < center else 0.0
+        return 1.0 if coin(edge(center), key, k) else 0.0
     if kind == FIXED or (kind == BETA and (center <= 0.0 or center >= 1.0)):
         return center
-    return shaped(kind, center, spread, bits)
+    return shaped(kind, center, spread, bits_at(key, k))
 
 
 @compiled_apart
