@@ -36,13 +36,17 @@ def test_tape_does_not_depend_on_blocks(budget):
         np.testing.assert_allclose(np.where(whole == 2**62, math.inf, whole / UNIT), expected, atol=1 / UNIT, rtol=0)
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
-def test_steady_until_is_true(budget):
-    if isinstance(budget, sp.budgets.Schedule):
-        for t in range(1, 400):
-            last = min(budget.steady_until(t), 400)
-            assert last >= t
-            assert budget(last) == budget(t)
+class Doubling(sp.budgets.Schedule):
+    """A schedule of one's own: it needs nothing but a value for each round."""
+
+    def __call__(self, round):
+        return 2 ** (round // 100)
+
+
+def test_a_schedule_of_ones_own():
+    assert (read(Doubling(), [250, 150], np.zeros(400, dtype=int)) / UNIT)[[0, 98, 99, 399]].tolist() == [1, 1, 2, 16]
+    agent = sp.Agent(sp.UCB1(2), budget=Doubling(), seed=0)
+    assert agent.ledger.granted == 1
 
 
 def test_values_of_the_schedules():

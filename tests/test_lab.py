@@ -97,9 +97,8 @@ def test_missing_parts_are_named():
 
 
 def write_toml(path: Path) -> Path:
-    path.write_text(
-        'rounds = 400\nruns = 3\nbudget = 50\nproblem = {type = "Arms", means = [0.2, 0.8]}\nrules = ["Always", "Never"]'
-    )
+    problem = '{type = "Arms", means = [0.2, 0.8]}'
+    path.write_text(f'rounds = 400\nruns = 3\nbudget = 50\nproblem = {problem}\nrules = ["Always", "Never"]')
     return path
 
 

@@ -69,7 +69,7 @@ def documents():
 
 @pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
 def test_examples_in_the_documents_run(path, tmp_path, monkeypatch):
-    """All Python blocks of a document run in order, in one namespace; doctest blocks are compared with what they print."""
+    """All Python blocks of a document run in order, in one namespace; what doctest blocks print is compared."""
     text = path.read_text()
     monkeypatch.chdir(tmp_path)
     names: dict = {"__name__": "__documents__"}

@@ -79,7 +79,7 @@ class Agent:
 
     def _follow_schedule(self, t: int) -> None:
         assert self.schedule is not None
-        units = int(budget_in_units(self.schedule.at(np.array([t], dtype=np.float64)))[0]) + self._granted_on_top
+        units = int(budget_in_units(self.schedule(t))) + self._granted_on_top
         account = self._memory.account
         account[GRANTED] = max(int(account[GRANTED]), min(units, UNLIMITED))
 

@@ -13,18 +13,48 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.compiling import compiled, compiled_apart
 from sparingly.errors import InvalidInput
 from sparingly.history import History
-from sparingly.ledger import budget_in_units
+from sparingly.ledger import UNIT, UNLIMITED, budget_in_units
 
 Integers = NDArray[np.int64]
+
+
+TAPED, LINEAR, POLYNOMIAL, LATE, PERIODIC = range(5)  # how B(t) is known: from a tape, or by a formula
+
+
+@compiled
+def amount(formula: int, a: float, b: float, t: float) -> float:
+    """B(t) of the schedules that have a formula."""
+    if formula == LINEAR:
+        return a * t
+    if formula == POLYNOMIAL:
+        return a * float(t**b)
+    if formula == LATE:
+        return a if t >= b else 0.0
+    return a * (1.0 + math.floor(t / b))  # PERIODIC
+
+
+@compiled
+def units_at(formula: int, a: float, b: float, t: int) -> int:
+    """B(t) in millionths, rounded down as `budget_in_units` does."""
+    scaled = amount(formula, a, b, float(t)) * UNIT + 1e-3
+    return int(scaled) if scaled < UNLIMITED else UNLIMITED
+
+
+@compiled_apart
+def write_down(formula: int, a: float, b: float, first: int, tape: Integers) -> None:
+    """B(first), B(first + 1), … in millionths."""
+    for j in range(tape.size):
+        tape[j] = units_at(formula, a, b, first + j)
 
 
 class BudgetTape(Protocol):
     """B(t) in millionths, for blocks of consecutive rounds read in order."""
 
     def take(self, first: int, count: int, contexts: Integers) -> Integers:
-        """B(first), …, B(first + count − 1), or a single number if all are equal."""
+        """B(first), …, B(first + count − 1)."""
         ...
 
 
@@ -36,9 +66,10 @@ class Budget:
         """What this budget will be in one run."""
         raise InvalidInput(f"{type(self).__name__} reacts to the run and cannot be written down ahead")
 
-    def steady_until(self, t: int) -> int:
-        """The last round up to which B certainly stays as it is in round t."""
-        return t
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        """The formula of B(t) and its parameters, or TAPED."""
+        return (TAPED, 0.0, 0.0)
 
     @property
     def watches_contexts(self) -> bool:
@@ -48,14 +79,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Schedule(Budget):
-    """A budget that is a function of the round alone."""
-
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """B(t) for an array of rounds t ≥ 1."""
-        raise NotImplementedError  # each schedule below has its own
+    """A budget that is a function of the round alone. To add one, write `__call__`."""
 
     def __call__(self, round: int) -> float:
-        return float(self.at(np.asarray([round], dtype=np.float64))[0])
+        """B(round), for rounds ≥ 1."""
+        return float(amount(*self.formula, float(round)))
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _ScheduleTape(self)
@@ -66,9 +94,11 @@ class _ScheduleTape:
     schedule: Schedule
 
     def take(self, first: int, count: int, contexts: Integers) -> Integers:
-        if self.schedule.steady_until(first) >= first + count - 1:
-            count = 1
-        return budget_in_units(self.schedule.at(np.arange(first, first + count, dtype=np.float64)))
+        if self.schedule.formula[0] == TAPED:
+            return budget_in_units([self.schedule(t) for t in range(first, first + count)])
+        tape = np.empty(count, dtype=np.int64)
+        write_down(*self.schedule.formula, first, tape)
+        return tape
 
 
 def _positive(value: Any, name: str, *, zero: bool = False, most: float = math.inf) -> None:
@@ -92,8 +122,9 @@ class Linear(Schedule):
     def __post_init__(self) -> None:
         _positive(self.rate, "rate", zero=True)
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.rate * rounds
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        return (LINEAR, float(self.rate), 0.0)
 
 
 @dataclass(frozen=True)
@@ -107,8 +138,9 @@ class Polynomial(Schedule):
         _positive(self.power, "power", zero=True)
         _positive(self.scale, "scale", zero=True)
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.scale * rounds**self.power
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        return (POLYNOMIAL, float(self.scale), float(self.power))
 
 
 @dataclass(frozen=True)
@@ -120,11 +152,9 @@ class Fixed(Schedule):
     def __post_init__(self) -> None:
         _positive(self.amount, "amount", zero=True)
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.full(rounds.shape, float(self.amount))
-
-    def steady_until(self, t: int) -> int:
-        return 2**62
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        return (LATE, float(self.amount), 0.0)
 
 
 @dataclass(frozen=True)
@@ -138,11 +168,9 @@ class Late(Schedule):
         _positive(self.amount, "amount", zero=True)
         _positive(self.start, "start")
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(rounds >= self.start, float(self.amount), 0.0)
-
-    def steady_until(self, t: int) -> int:
-        return 2**62 if t >= self.start else math.ceil(self.start) - 1
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        return (LATE, float(self.amount), float(self.start))
 
 
 @dataclass(frozen=True)
@@ -158,11 +186,9 @@ class Periodic(Schedule):
         if self.every != int(self.every):
             raise InvalidInput(f"every must be a whole number of rounds, not {self.every!r}")
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.amount * (1.0 + np.floor(rounds / self.every))
-
-    def steady_until(self, t: int) -> int:
-        return (t // int(self.every) + 1) * int(self.every) - 1
+    @property
+    def formula(self) -> tuple[int, float, float]:
+        return (PERIODIC, float(self.amount), float(self.every))
 
 
 class Sequence(Schedule):
@@ -171,6 +197,8 @@ class Sequence(Schedule):
     >>> Sequence([1, 1, 5])(2), Sequence([1, 1, 5])(100)
     (1.0, 5.0)
     """
+
+    values: NDArray[np.float64]
 
     def __init__(self, values: ArrayLike) -> None:
         try:
@@ -186,16 +214,22 @@ class Sequence(Schedule):
         array.setflags(write=False)
         object.__setattr__(self, "values", array)
 
-    values: NDArray[np.float64]
+    def __call__(self, round: int) -> float:
+        return float(self.values[min(round, self.values.size) - 1])
 
-    def at(self, rounds: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.values[np.minimum(rounds.astype(np.int64), self.values.size) - 1])
-
-    def steady_until(self, t: int) -> int:
-        return 2**62 if t >= self.values.size else t
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        return _SequenceTape(budget_in_units(self.values))
 
     def __repr__(self) -> str:
         return f"Sequence({self.values.size} values up to {self.values[-1]:g})"
+
+
+@dataclass(frozen=True)
+class _SequenceTape:
+    units: Integers
+
+    def take(self, first: int, count: int, contexts: Integers) -> Integers:
+        return self.units[np.minimum(np.arange(first - 1, first - 1 + count), self.units.size - 1)]
 
 
 @dataclass(frozen=True)

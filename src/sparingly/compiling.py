@@ -63,9 +63,16 @@ def forget_stale_code() -> None:
 forget_stale_code()
 
 
+_noticed: set[str] = set()  # only the first call in a process can have to wait
+
+
 @contextmanager
 def notice(what: str, patience: float = 1.0) -> Iterator[None]:
-    """Say on stderr that the compiler is at work, if the enclosed first call is not back in a moment."""
+    """Say on stderr that the compiler is at work, if the first call of this kind is not back in a moment."""
+    if what in _noticed:
+        yield
+        return
+    _noticed.add(what)
 
     def speak() -> None:
         print(f"sparingly: compiling {what}, once for this machine (some seconds) ...", file=sys.stderr, flush=True)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.compiling import compiled
+from sparingly.budgets import TAPED, units_at
+from sparingly.compiling import compiled, compiled_apart
 from sparingly.families.arms import (
     ANSWERABLE,
     ANSWERED,
@@ -77,6 +78,18 @@ class World(NamedTuple):
     gap: Floats  # (M,) what playing the cell loses in expectation
 
 
+class Block(NamedTuple):
+    """What the world decided ahead for some consecutive rounds: their contexts and their budget."""
+
+    first: int  # the first of the rounds
+    length: int  # how many they are
+    contexts: Integers  # (length,) u_t, or (1,) if there is only one context
+    formula: int  # of B(t) and its parameters; or TAPED
+    a: float
+    b: float
+    tape: Integers  # (length,) B(t) in millionths, where there is no formula
+
+
 class Record(NamedTuple):
     """What a run leaves behind: the state at certain rounds (K,), and the plays of each cell (M,)."""
 
@@ -105,28 +118,35 @@ def new_leads(contexts: int) -> Leads:
 
 
 @compiled
-def run_block(
-    words: Words, world: World, record: Record, mark: int, leads: Leads, contexts: Integers, budget: Integers,
-    first: int, count: int, skip: bool,
-) -> int:  # fmt: skip
-    """Play the rounds first … first + count − 1; `mark` is the next place in the record, and so is the result.
+def granted_in(block: Block, j: int) -> int:
+    """B in millionths, in round number j (0, 1, …) of the block."""
+    if block.formula == TAPED:
+        return int(block.tape[j])
+    return units_at(block.formula, block.a, block.b, block.first + j)
 
-    `contexts` and `budget` hold one number a round, or a single one that holds throughout.
-    """
+
+@compiled
+def context_in(block: Block, j: int) -> int:
+    """u in round number j of the block."""
+    return int(block.contexts[min(j, block.contexts.size - 1)])
+
+
+@compiled_apart
+def run_block(words: Words, world: World, record: Record, mark: int, leads: Leads, block: Block, skip: bool) -> int:
+    """Play the rounds of a block; `mark` is the next place in the record, and so is the result."""
     m = look(words)
     i = 0
-    while i < count:
-        stop = count
+    while i < block.length:
+        stop = block.length
         if mark < record.rounds.size:
-            stop = min(count, record.rounds[mark] - first + 1)
+            stop = min(stop, record.rounds[mark] - block.first + 1)
         if skip:
-            sprint(m, world, record.plays, leads, contexts, budget, i, stop)
+            sprint(m, world, record.plays, leads, block, i, stop)
         else:
             for j in range(i, stop):
-                u, granted = contexts[min(j, contexts.size - 1)], budget[min(j, budget.size - 1)]
-                plain_round(m, world, record.plays, u, granted)
+                plain_round(m, world, record.plays, context_in(block, j), granted_in(block, j))
         i = stop
-        if mark < record.rounds.size and first + i - 1 == record.rounds[mark]:
+        if mark < record.rounds.size and block.first + i - 1 == record.rounds[mark]:
             note(m, world, record, mark)
             mark += 1
     return mark
@@ -164,18 +184,15 @@ def plain_round(m: Memory, world: World, plays: Integers, u: int, granted: int) 
 
 
 @compiled
-def sprint(
-    m: Memory, world: World, plays: Integers, leads: Leads, contexts: Integers, budget: Integers, i: int, stop: int
-) -> None:
+def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block, i: int, stop: int) -> None:
     """The rounds i … stop − 1 of a block, skipping what is certain."""
     alone = m.head[CONTEXTS] == 1
     greedy = m.head[RULE] == GREEDY
     frozen_past = greedy and m.head[SLOTS] == 1 and m.head[TIE] != RANDOM_TIES
-    m.account[GRANTED] = budget[min(i, budget.size - 1)]
+    m.account[GRANTED] = granted_in(block, i)
     most = current_limit(m)
     while i < stop:
-        u = contexts[min(i, contexts.size - 1)]
-        granted = budget[min(i, budget.size - 1)]
+        u, granted = context_in(block, i), granted_in(block, i)
         if granted != m.account[GRANTED]:
             m.account[GRANTED] = granted
             most = current_limit(m)
@@ -192,7 +209,7 @@ def sprint(
             past = u * m.head[ARMS] + leads.leads[u, PAST]
             plays[past] += 1
             if alone and frozen_past:
-                rest = same_ending(m, cell, UNASKED, budget, i, stop)
+                rest = same_ending(m, cell, UNASKED, block, i, stop)
                 plays[past] += rest
                 i += rest
             continue
@@ -213,13 +230,13 @@ def sprint(
             look_ahead(m, leads, u, now, now + stop - i)
         if alone:
             rest = min(stop - i, leads.leads[u, SURE] - now)
-            rest = same_ending(m, cell, ending, budget, i, i + rest)
+            rest = same_ending(m, cell, ending, block, i, i + rest)
             tick(m, u, rest)
             plays[cell] += rest
             if ending == REFUSED:
                 m.account[REFUSALS] += rest
             i += rest
-    m.account[GRANTED] = budget[min(stop - 1, budget.size - 1)]  # of the last round, even if it was skipped
+    m.account[GRANTED] = granted_in(block, stop - 1)  # of the last round, even if it was skipped
 
 
 @compiled
@@ -298,18 +315,18 @@ def earned(m: Memory, n: int, ahead: int, floor: float) -> float:
 
 
 @compiled
-def same_ending(m: Memory, cell: int, ending: int, budget: Integers, i: int, stop: int) -> int:
+def same_ending(m: Memory, cell: int, ending: int, block: Block, i: int, stop: int) -> int:
     """For how many of the rounds i … stop − 1 a cell's round would end like this one, if nothing else changes.
 
     Budgets only grow, so that what holds in the last of them holds in all; otherwise the change is bisected.
     """
-    if budget.size == 1 or i >= stop:
-        return stop - i
+    if i >= stop:
+        return 0
     granted = m.account[GRANTED]
     low, high = i - 1, stop  # the ending is the same at `low`; it has changed at `high`
     probe = stop - 1
     while high - low > 1:
-        m.account[GRANTED] = budget[probe]
+        m.account[GRANTED] = granted_in(block, probe)
         if ending_of(m, cell) == ending:
             low = probe
         else:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas
 
 BLOCK = 2**14  # rounds of tape in memory at a time
-LONG_BLOCK = 2**24  # the same where the tape says one thing throughout
+LONG_BLOCK = 2**24  # rounds between two reports of progress where no tape is needed
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -159,15 +159,8 @@ def simulate(
         _warm_up()
     bar = Progress(int(rounds) * int(runs), "simulating", progress)
     seeds = np.random.SeedSequence(seed).spawn(int(runs))
-    records: list[tuple[engine.Record, int]] = []
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        try:
-            records = list(pool.map(lambda s: one_run(setup, int(rounds), s, bar.add), seeds))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        finally:
-            bar.close()
+    records = _in_threads(lambda s: one_run(setup, int(rounds), s, bar.add), seeds, jobs)
+    bar.close()
     labels = {"problem": problem, "learner": learner, "rule": rule, "budget": setup.budget}
     return Simulation(
         rounds=setup.checkpoints,
@@ -179,6 +172,19 @@ def simulate(
         plays=np.array([r.plays.reshape(setup.shape) for r, _ in records]),
         labels={name: repr(part) for name, part in labels.items()},
     )
+
+
+def _in_threads(call: Callable[[Any], Any], items: Sequence[Any], jobs: int | None) -> list[Any]:
+    """The results of `call` for all items, in order; compiled code releases the GIL, so threads use all cores."""
+    workers = min(jobs or os.cpu_count() or 1, len(items))
+    if workers == 1:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            return list(pool.map(call, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def choose_checkpoints(
@@ -222,17 +228,16 @@ def _check(problem: Any, learner: Any, rule: Any, budget: Any, marks: Integers, 
     return Setup(problem, learner, rule, world, source, costs, marks, skip)
 
 
-_warm = False
-
-
 def _warm_up() -> None:
     """The first simulation of a process loads the compiled code; the first one ever compiles it, and says so."""
-    global _warm
     if not _warm:
-        _warm = True
+        _warm.append(True)
         with notice("the simulator"):
             setup = _check(ContextualArms([[0.0]]), UCB1(1), Never(), 0.0, np.ones(1, dtype=np.int64), True)
             _run_compiled(setup, 1, np.random.SeedSequence(0), lambda rounds: None)
+
+
+_warm: list[bool] = []
 
 
 class _Tapes:
@@ -248,30 +253,31 @@ class _Tapes:
         self.budget = None if self.adaptive_budget else setup.budget.tape(second)
         self.granted = 0  # B of the round before
 
-    def block(self, first: int, count: int) -> tuple[Integers, Integers]:
-        """Contexts and budget of the next `count` rounds (a single number where all are equal)."""
+    def take(self, first: int, count: int) -> tuple[Integers, Integers]:
+        """Contexts and budget of the next `count` rounds (a single context if there is only one)."""
         assert self.contexts is not None and self.budget is not None
         unknown = np.zeros(1, dtype=np.int64)
         if self.setup.contexts.watches_budget:
             budget = self.budget.take(first, count, unknown)
-            every = np.broadcast_to(budget, (count,))
-            context = self.contexts.take(first, count, np.diff(every, prepend=self.granted) > 0)
+            context = self.contexts.take(first, count, np.diff(budget, prepend=self.granted) > 0)
         else:
             context = self.contexts.take(first, count, unknown > 0)
             budget = self.budget.take(first, count, context)
         self.granted = int(budget[-1])
         return context, budget
 
-    def blocks(self, rounds: int) -> Iterator[tuple[int, int, Integers, Integers]]:
-        """(first round, count, contexts, budget) until all rounds are covered."""
-        t = 1
-        while t <= rounds:
-            most = BLOCK
-            if self.setup.shape[0] == 1:
-                most = max(BLOCK, min(LONG_BLOCK, self.setup.budget.steady_until(t) - t + 1))
-            count = min(most, rounds - t + 1)
-            yield t, count, *self.block(t, count)
-            t += count
+    def blocks(self, rounds: int) -> Iterator[engine.Block]:
+        """Blocks until all rounds are covered; without contexts a formula needs no tape, however many rounds."""
+        nothing = np.zeros(1, dtype=np.int64)
+        by_formula = self.setup.shape[0] == 1 and self.setup.budget.formula[0] != budgets.TAPED
+        size = LONG_BLOCK if by_formula else BLOCK
+        for first in range(1, rounds + 1, size):
+            count = min(size, rounds - first + 1)
+            if by_formula:
+                yield engine.Block(first, count, nothing, *self.setup.budget.formula, nothing)
+            else:
+                context, budget = self.take(first, count)
+                yield engine.Block(first, count, context, budgets.TAPED, 0.0, 0.0, budget)
 
 
 def _new_record(setup: Setup) -> engine.Record:
@@ -291,9 +297,9 @@ def _run_compiled(
     rewards, noise = problem.rewards, keys(noise_seed, setup.costs.size)
     world = engine.World(rewards.code, rewards.spread, problem.parameters.ravel(), noise, setup.gaps.ravel())
     record, leads, mark = _new_record(setup), engine.new_leads(setup.shape[0]), 0
-    for first, count, context, budget in _Tapes(setup, world_seed).blocks(rounds):
-        mark = engine.run_block(words, world, record, mark, leads, context, budget, first, count, setup.skip)
-        report(count)
+    for block in _Tapes(setup, world_seed).blocks(rounds):
+        mark = engine.run_block(words, world, record, mark, leads, block, setup.skip)
+        report(block.length)
     return record, int(arms.open_memory(words).account[REFUSED])
 
 
@@ -339,7 +345,7 @@ class _AdaptiveWorld:
         tapes, unknown = self.tapes, np.zeros(1, dtype=np.int64)
         before = tapes.granted
         if not tapes.adaptive_contexts and not tapes.adaptive_budget:
-            context, budget = tapes.block(t, 1)
+            context, budget = tapes.take(t, 1)
             self._grant_units(int(budget[0]))
             return int(context[0])
         if tapes.contexts is None and tapes.budget is not None and not self.setup.budget.watches_contexts:
