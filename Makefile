@@ -28,7 +28,8 @@ peers: $(VENV)/ready
 
 figures: $(VENV)/ready
 	@echo "== Regenerating the figures of the README"
-	$(BIN)/sparingly demo --out docs/figures --quiet
+	$(BIN)/sparingly demo --out results/demo --quiet
+	cp results/demo/figure.png docs/figures/demo.png
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "== Setting up $(VENV) (once; needs $(PYTHON) >= 3.11 and a package registry)"

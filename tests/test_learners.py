@@ -17,21 +17,11 @@ from sparingly.families import arms
 from sparingly.learners import moss, ucb1
 
 
-def indices(agent: sp.Agent, context: int = 0) -> np.ndarray:
-    """The indices that the next decision in this context will compare."""
-    m = agent._memory
-    kind, first = m.head[arms.LEARNER], context * m.head[arms.ARMS]
-    arms.tick(m, context, 1)
-    level = arms.level(m, arms.age(m, context))
-    arms.tick(m, context, -1)
-    return np.array([arms.index(kind, m.values, first + a, level) for a in range(m.head[arms.ARMS])])
-
-
 def feed(agent: sp.Agent, answers: list[tuple[int, int, float]]) -> None:
     """Give answers to cells (context, arm), as if they had been asked for."""
     for context, arm, reward in answers:
         arms.learn(agent._words, context, arm, reward)
-        arms.tick(agent._memory, context, 1)
+        arms.live(agent._words, context)
 
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.floats(0, 1)), max_size=40)
@@ -43,7 +33,7 @@ def test_ucb1_is_the_papers_formula(answers, scale):
     feed(agent, answers)
     t, M = len(answers) + 1, 6
     for context in range(2):
-        for arm, value in enumerate(indices(agent, context)):
+        for arm, value in enumerate(agent.indices(context)):
             rewards = [r for u, a, r in answers if (u, a) == (context, arm)]
             mean = np.mean(rewards) if rewards else 0.0
             bonus = np.sqrt(3 * np.log(M * t) / (2 * max(len(rewards), 1)))
@@ -56,7 +46,7 @@ def test_moss_is_one_bandit_per_context(answers):
     feed(agent, answers)
     for context in range(2):
         t = sum(u == context for u, _, _ in answers) + 1
-        for arm, value in enumerate(indices(agent, context)):
+        for arm, value in enumerate(agent.indices(context)):
             rewards = [r for u, a, r in answers if (u, a) == (context, arm)]
             if rewards:
                 n = len(rewards)
@@ -90,7 +80,7 @@ def test_moss_agrees_with_smpybandits(seed):
         if t >= 5:
             peer.t = t + 1  # it counts finished rounds; the paper's t is the round to come
             peer.computeAllIndex()
-            np.testing.assert_allclose(indices(agent), peer.index, rtol=1e-9)
+            np.testing.assert_allclose(agent.indices(), peer.index, rtol=1e-9)
             peer.t = t
         d = agent.decide()
         if t >= 5:

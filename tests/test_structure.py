@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -69,21 +69,12 @@ def documents():
 
 @pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
 def test_examples_in_the_documents_run(path, tmp_path, monkeypatch):
-    """All Python blocks of a document run in order, in one namespace; what doctest blocks print is compared."""
-    text = path.read_text()
+    """All Python blocks of a document run in order, as one module."""
+    module = types.ModuleType("document")
+    monkeypatch.setitem(sys.modules, "document", module)  # dataclasses look their module up
     monkeypatch.chdir(tmp_path)
-    names: dict = {"__name__": "__documents__"}
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)):
-        if ">>>" in block:
-            test = doctest.DocTestParser().get_doctest(block, names, f"{path.name}[{number}]", str(path), 0)
-            runner = doctest.DocTestRunner()
-            runner.run(test, clear_globs=False)
-            assert runner.failures == 0
-            names.update(test.globs)
-        else:
-            module = tmp_path / f"block_{number}.py"  # a file, so that classes in it can be looked up
-            module.write_text(block)
-            exec(compile(block, str(module), "exec"), names)
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)):
+        exec(compile(block, f"{path.name}, example {number}", "exec"), module.__dict__)
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)

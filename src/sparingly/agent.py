@@ -109,6 +109,15 @@ class Agent:
         total, answered = self._memory.values[:, arms.TOTAL], self._memory.counts[:, arms.ANSWERED]
         return np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0).reshape(self._shape)
 
+    def indices(self, context: int | None = None) -> NDArray[np.float64]:
+        """The learner's index of each arm (A,), as the next decision in this context will compare them."""
+        if not isinstance(self.learner, TabularLearner):
+            raise InvalidInput(f"{type(self.learner).__name__} is not one of our learners: its indices are not known")
+        result = np.empty(self.learner.arms)
+        u = 0 if context is None and self._contexts == 1 else self._check_context(context)
+        arms.write_indices(self._words, u, result)
+        return result
+
     def decide(self, context: int | None = None) -> Decision:
         """Choose an action for this context (0, 1, …; none if there is only one) and whether to ask about it."""
         u = 0 if context is None and self._contexts == 1 else self._check_context(context)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.compiling import compiled, compiled_apart
+from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.history import History
 from sparingly.ledger import UNIT, UNLIMITED, budget_in_units
@@ -43,7 +43,7 @@ def units_at(formula: int, a: float, b: float, t: int) -> int:
     return int(scaled) if scaled < UNLIMITED else UNLIMITED
 
 
-@compiled_apart
+@compiled
 def write_down(formula: int, a: float, b: float, first: int, tape: Integers) -> None:
     """B(first), B(first + 1), … in millionths."""
     for j in range(tape.size):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.budgets import TAPED, units_at
-from sparingly.compiling import compiled, compiled_apart
+from sparingly.compiling import apart, compiled, inlined
 from sparingly.families.arms import (
     ANSWERABLE,
     ANSWERED,
@@ -117,7 +117,7 @@ def new_leads(contexts: int) -> Leads:
     return Leads(leads, np.zeros((contexts, 3)))
 
 
-@compiled
+@inlined
 def granted_in(block: Block, j: int) -> int:
     """B in millionths, in round number j (0, 1, …) of the block."""
     if block.formula == TAPED:
@@ -125,13 +125,13 @@ def granted_in(block: Block, j: int) -> int:
     return units_at(block.formula, block.a, block.b, block.first + j)
 
 
-@compiled
+@inlined
 def context_in(block: Block, j: int) -> int:
     """u in round number j of the block."""
     return int(block.contexts[min(j, block.contexts.size - 1)])
 
 
-@compiled_apart
+@compiled
 def run_block(words: Words, world: World, record: Record, mark: int, leads: Leads, block: Block, skip: bool) -> int:
     """Play the rounds of a block; `mark` is the next place in the record, and so is the result."""
     m = look(words)
@@ -152,7 +152,7 @@ def run_block(words: Words, world: World, record: Record, mark: int, leads: Lead
     return mark
 
 
-@compiled
+@apart
 def note(m: Memory, world: World, record: Record, mark: int) -> None:
     """Write down where the run stands."""
     regret, asked = 0.0, 0
@@ -165,14 +165,14 @@ def note(m: Memory, world: World, record: Record, mark: int) -> None:
     record.budget[mark] = m.account[GRANTED]
 
 
-@compiled
+@inlined
 def answer(m: Memory, world: World, cell: int) -> None:
     """The answer to the ask just counted comes at once."""
     k = m.counts[cell, ASKED] - 1
     take_answer(m, cell, draw(world.kind, world.center[cell], world.spread, world.key[cell], k))
 
 
-@compiled
+@inlined
 def plain_round(m: Memory, world: World, plays: Integers, u: int, granted: int) -> None:
     """One round, as the Agent would play it."""
     m.account[GRANTED] = granted
@@ -183,7 +183,7 @@ def plain_round(m: Memory, world: World, plays: Integers, u: int, granted: int) 
         answer(m, world, cell)
 
 
-@compiled
+@apart
 def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block, i: int, stop: int) -> None:
     """The rounds i … stop − 1 of a block, skipping what is certain."""
     alone = m.head[CONTEXTS] == 1
@@ -239,7 +239,7 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
     m.account[GRANTED] = granted_in(block, stop - 1)  # of the last round, even if it was skipped
 
 
-@compiled
+@inlined
 def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most: int, rounds: int) -> int:
     """Play the leader and ask, while it surely leads and the rule surely asks; how many rounds that took.
 
@@ -284,7 +284,7 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
     return done
 
 
-@compiled
+@inlined
 def take_coins(center: float, key: np.uint64, first: int, most: int, slack: float, rival: float) -> tuple[int, int]:
     """Answers of a Bernoulli cell from the `first` on, until the slack is used up: their sum and their number.
 
@@ -306,7 +306,7 @@ def take_coins(center: float, key: np.uint64, first: int, most: int, slack: floa
             return ones, k
 
 
-@compiled
+@inlined
 def earned(m: Memory, n: int, ahead: int, floor: float) -> float:
     """No more than n'·bonus(n') for all counts n' from n to n + ahead, at this level."""
     if m.head[LEARNER] == UCB1_CODE:
@@ -314,7 +314,7 @@ def earned(m: Memory, n: int, ahead: int, floor: float) -> float:
     return math.sqrt(n * max(0.0, floor - moss.offset(n + ahead, m.knobs[SCALE], m.knobs[MOSS_ALPHA])))
 
 
-@compiled
+@apart
 def same_ending(m: Memory, cell: int, ending: int, block: Block, i: int, stop: int) -> int:
     """For how many of the rounds i … stop − 1 a cell's round would end like this one, if nothing else changes.
 
@@ -336,7 +336,7 @@ def same_ending(m: Memory, cell: int, ending: int, block: Block, i: int, stop: i
     return high - i
 
 
-@compiled
+@inlined
 def ending_of(m: Memory, cell: int) -> int:
     """How a round with this cell would end now, without playing it."""
     payable = can_pay(m.account, m.counts[cell, COST])
@@ -347,7 +347,7 @@ def ending_of(m: Memory, cell: int) -> int:
     return ANSWERABLE if payable else REFUSED
 
 
-@compiled
+@inlined
 def level_bound(m: Memory, level: float, now: int, rounds: int) -> float:
     """No less than the level at age now + rounds: the logarithm stays below its tangent."""
     growth = m.knobs[SCALE] * m.knobs[SCALE] * rounds / now
@@ -356,7 +356,7 @@ def level_bound(m: Memory, level: float, now: int, rounds: int) -> float:
     return level + float(0.5 * (1.0 + m.knobs[MOSS_ALPHA]) * growth) + TINY * (1.0 + abs(level))
 
 
-@compiled
+@inlined
 def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
     """The arm that `choose` would choose at age `now`, and how long it surely leads if only it is asked about.
 
@@ -380,7 +380,7 @@ def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
         leads.leads[u, STRIDE] = max(stride // 4, 1)
 
 
-@compiled
+@inlined
 def certain_leader(m: Memory, leads: Leads, u: int) -> bool:
     """Whether one arm, with the level at its floor, beats all others with the level at its ceiling."""
     kind, first = m.head[LEARNER], u * m.head[ARMS]
@@ -398,7 +398,7 @@ def certain_leader(m: Memory, leads: Leads, u: int) -> bool:
     return True
 
 
-@compiled
+@apart
 def look_ahead(m: Memory, leads: Leads, u: int, now: int, last: int) -> None:
     """How long the leader surely leads if nothing is asked: double the distance while it does."""
     step, sure = 1, now
@@ -412,7 +412,7 @@ def look_ahead(m: Memory, leads: Leads, u: int, now: int, last: int) -> None:
     leads.bounds[u, RIVAL] = math.inf  # holds for frozen statistics only: an ask ends it
 
 
-@compiled
+@inlined
 def leads_until(m: Memory, u: int, leader: int, now: int, ahead: int) -> bool:
     """Whether arm `leader`, with the statistics as they are, has the largest index at every age in [now, ahead].
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.compiling import compiled
+from sparingly.compiling import apart, compiled, inlined
 from sparingly.learners import moss, ucb1
 from sparingly.learners.base import MOSS_CODE, TIES, UCB1_CODE
 from sparingly.ledger import GRANTED, Account, can_pay, charge, cost_in_units
@@ -62,7 +62,7 @@ def words_needed(contexts: int, arms: int, slots: int) -> int:
     return HEAD + KNOBS + 1 + contexts + 7 * cells + slots * (4 * cells + contexts)
 
 
-@compiled
+@inlined
 def look(words: Words) -> Memory:
     """Name the parts of a memory."""
     contexts, slots = words[CONTEXTS], words[SLOTS]
@@ -106,7 +106,7 @@ def remember(learner: Any, rule: Any, costs: Floats, codes: tuple[int, int], key
     return words
 
 
-@compiled
+@inlined
 def refresh(m: Memory, cell: int) -> None:
     """Bring the derived numbers of one cell in line with its answers."""
     n = m.counts[cell, ANSWERED]
@@ -126,13 +126,13 @@ def refresh_all(words: Words) -> None:
         refresh(m, cell)
 
 
-@compiled
+@inlined
 def age(m: Memory, u: int) -> int:
     """The learner's clock in context u: UCB1 counts all rounds, MOSS those of the context."""
     return int(m.clock[0] if m.head[LEARNER] == UCB1_CODE else m.clock[1 + u])
 
 
-@compiled
+@inlined
 def level(m: Memory, age: int) -> float:
     """What the learner's bonus has grown to at this age."""
     if m.head[LEARNER] == UCB1_CODE:
@@ -140,7 +140,7 @@ def level(m: Memory, age: int) -> float:
     return moss.level(age, m.head[ARMS], m.knobs[SCALE], m.knobs[MOSS_ALPHA])
 
 
-@compiled
+@inlined
 def index(kind: int, values: Floats, cell: int, level: float) -> float:
     """The index of one arm. It never falls as the level grows."""
     if kind == UCB1_CODE:
@@ -148,7 +148,7 @@ def index(kind: int, values: Floats, cell: int, level: float) -> float:
     return moss.index(values[cell, MEAN], values[cell, SHRINK], values[cell, OFFSET], level)
 
 
-@compiled
+@inlined
 def choose(head: Integers, values: Floats, first: int, level: float, random: Stream) -> int:
     """The arm with the largest index, among the cells `first`, `first` + 1, … of one context."""
     kind = head[LEARNER]
@@ -169,7 +169,7 @@ def choose(head: Integers, values: Floats, first: int, level: float, random: Str
     return best
 
 
-@compiled
+@apart
 def keep_policy(m: Memory) -> None:
     """Greedy's reservoir: the l-th policy takes each slot with probability 1/l (Algorithm 1, lines 7 and 11)."""
     m.head[POLICIES] += 1
@@ -183,7 +183,7 @@ def keep_policy(m: Memory) -> None:
                 m.past_level[slot * contexts + u] = level(m, max(age(m, u), 1))
 
 
-@compiled
+@apart
 def past_action(m: Memory, u: int) -> int:
     """Act with a uniformly drawn past policy; before there is one, with the initial policy."""
     arms = m.head[ARMS]
@@ -195,27 +195,27 @@ def past_action(m: Memory, u: int) -> int:
     return choose(m.head, m.past, first, m.past_level[j * m.head[CONTEXTS] + u], m.random)
 
 
-@compiled
+@inlined
 def tick(m: Memory, u: int, rounds: int) -> None:
     """Let the learner live through `rounds` more rounds (negative: take them back) in context u."""
     m.clock[0] += rounds
     m.clock[1 + u] += rounds
 
 
-@compiled
+@inlined
 def propose(m: Memory, u: int) -> int:
     """Start a round: the clock ticks, the learner names its action (Algorithm 2, lines 3–4)."""
     tick(m, u, 1)
     return choose(m.head, m.values, u * m.head[ARMS], level(m, age(m, u)), m.random)
 
 
-@compiled
+@inlined
 def current_limit(m: Memory) -> int:
     """The rule's limit on counts under the budget of this moment."""
     return limit(m.head[RULE], m.knobs[RULE_ALPHA], m.knobs[RULE_BETA], m.account[GRANTED], m.head[TOTAL_COST])
 
 
-@compiled
+@inlined
 def settle(m: Memory, cell: int, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
     if not wanted:
@@ -226,7 +226,7 @@ def settle(m: Memory, cell: int, wanted: bool) -> int:
     return ANSWERABLE
 
 
-@compiled
+@apart
 def play_round(m: Memory, u: int) -> tuple[int, int]:
     """One whole round in context u: the action, and how the round ended."""
     a = propose(m, u)
@@ -254,6 +254,14 @@ def decide(words: Words, u: int) -> tuple[int, bool, float, float]:
     return a, ask, width(asked_before, max(m.clock[0], 1), m.counts.shape[0]), bar
 
 
+@inlined
+def take_answer(m: Memory, cell: int, reward: float) -> None:
+    """Count one answer of a cell."""
+    m.counts[cell, ANSWERED] += 1
+    m.values[cell, TOTAL] += reward
+    refresh(m, cell)
+
+
 @compiled
 def learn(words: Words, u: int, a: int, reward: float) -> None:
     """Take in one answer."""
@@ -262,8 +270,41 @@ def learn(words: Words, u: int, a: int, reward: float) -> None:
 
 
 @compiled
-def take_answer(m: Memory, cell: int, reward: float) -> None:
-    """Count one answer of a cell."""
-    m.counts[cell, ANSWERED] += 1
-    m.values[cell, TOTAL] += reward
-    refresh(m, cell)
+def write_indices(words: Words, u: int, indices: Floats) -> None:
+    """The indices (A,) that the learner will compare in its next round, if that has context u."""
+    m = look(words)
+    tick(m, u, 1)
+    height = level(m, age(m, u))
+    tick(m, u, -1)
+    for a in range(indices.size):
+        indices[a] = index(m.head[LEARNER], m.values, u * m.head[ARMS] + a, height)
+
+
+# The steps of `play_round` one by one, for learners and rules in plain Python (custom.py).
+
+
+@compiled
+def next_action(words: Words, u: int) -> int:
+    """The action that the learner would choose now."""
+    m = look(words)
+    a = propose(m, u)
+    tick(m, u, -1)
+    return a
+
+
+@compiled
+def live(words: Words, u: int) -> None:
+    """The learner lives through this round."""
+    tick(look(words), u, 1)
+
+
+@compiled
+def settle_cell(words: Words, cell: int, wanted: bool) -> int:
+    """Charge and count the ask, if it is wanted."""
+    return settle(look(words), cell, wanted)
+
+
+@compiled
+def limit_now(words: Words) -> int:
+    """The rule's limit on counts."""
+    return current_limit(look(words))

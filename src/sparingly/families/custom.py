@@ -26,14 +26,12 @@ from sparingly.families.arms import (
     UNASKED,
     Memory,
     Words,
-    age,
-    choose,
-    current_limit,
-    level,
+    learn,
+    limit_now,
+    live,
+    next_action,
     open_memory,
-    settle,
-    take_answer,
-    tick,
+    settle_cell,
 )  # fmt: skip
 from sparingly.learners.base import CUSTOM_CODE, TabularLearner
 from sparingly.ledger import GRANTED, SPENT, can_pay, in_amounts
@@ -47,6 +45,7 @@ class CustomRound:
     def __init__(
         self, words: Words, learner: Learner | TabularLearner, rule: QueryRule, seeds: np.random.SeedSequence
     ) -> None:
+        self.words = words
         self.memory: Memory = open_memory(words)
         self.rule = rule
         self.learner = cast(Any, learner)  # of the user, or one of ours: only the former has start, choose and learn
@@ -68,15 +67,15 @@ class CustomRound:
         else:
             wanted = self._wants(cell, t)
         m.head[DECISIONS] += 1
-        bar = threshold(current_limit(m), t, m.counts.shape[0]) if not self.own_rule else math.nan
+        bar = threshold(limit_now(self.words), t, m.counts.shape[0]) if not self.own_rule else math.nan
         if self.greedy and not wanted:  # the learner does not live through this round
             a, ending, bar = self._past_action(u), UNASKED, math.inf
             cell = u * int(m.head[ARMS]) + a
         else:
-            tick(m, u, 1)
+            live(self.words, u)
             if self.greedy:
                 self._keep_policy()
-            ending = settle(m, cell, wanted)
+            ending = settle_cell(self.words, cell, wanted)
         ask = ending == ANSWERABLE
         asked_before = int(m.counts[cell, ASKED]) - ask
         return a, ask, width(asked_before, max(int(m.clock[0]), 1), m.counts.shape[0]), bar
@@ -85,15 +84,12 @@ class CustomRound:
         """As `arms.learn`."""
         if self.own_learner:
             self.learner.learn(self.state, u, a, reward)
-        take_answer(self.memory, u * int(self.memory.head[ARMS]) + a, reward)
+        learn(self.words, u, a, reward)
 
     def _action(self, state: State, u: int, t: int) -> int:
         m = self.memory
         if not self.own_learner:
-            tick(m, u, 1)
-            a = choose(m.head, m.values, u * int(m.head[ARMS]), level(m, age(m, u)), m.random)
-            tick(m, u, -1)
-            return int(a)
+            return int(next_action(self.words, u))
         a = self.learner.choose(state, u, t, self.random)
         if isinstance(a, bool) or not isinstance(a, int | np.integer) or not 0 <= a < m.head[ARMS]:
             raise ContractBroken(
@@ -105,7 +101,7 @@ class CustomRound:
         m = self.memory
         asked, cost = int(m.counts[cell, ASKED]), int(m.counts[cell, COST])
         if not self.own_rule:
-            return bool(wants(m.head[RULE], asked, current_limit(m), cost))
+            return bool(wants(m.head[RULE], asked, limit_now(self.words), cost))
         question = Question(
             round=t,
             asked=asked,

@@ -83,7 +83,7 @@ def _draw_regret(axis: Any, title: str, policies: Results) -> None:
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=10)
     axis.set_ylim(bottom=0)
-    axis.set_ylabel("cumulative regret (mean; band: 10–90 % of runs)")
+    axis.set_ylabel("regret: mean, and 10–90 % of runs")
     axis.legend(frameon=False)
     axis.grid(alpha=0.25)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.compiling import compiled, compiled_apart
+from sparingly.compiling import apart, compiled
 from sparingly.errors import InvalidInput
 from sparingly.randomness import SHIFT_11, beta, bits_at, normal
 
@@ -41,7 +41,7 @@ def draw(kind: int, center: float, spread: float, key: np.uint64, k: int) -> flo
     return shaped(kind, center, spread, bits_at(key, k))
 
 
-@compiled_apart
+@apart
 def shaped(kind: int, center: float, spread: float, bits: np.uint64) -> float:
     """An answer that takes several random numbers."""
     if kind == BETA:
