@@ -188,7 +188,6 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
     """The rounds i … stop − 1 of a block, skipping what is certain."""
     alone = m.head[CONTEXTS] == 1
     greedy = m.head[RULE] == GREEDY
-    frozen_past = greedy and m.head[SLOTS] == 1 and m.head[TIE] != RANDOM_TIES
     m.account[GRANTED] = granted_in(block, i)
     most = current_limit(m)
     while i < stop:
@@ -200,32 +199,23 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
         if now > leads.leads[u, SURE]:
             find_leader(m, leads, u, now)
         cell = u * m.head[ARMS] + leads.leads[u, LEADER]
-        i += 1
-        if greedy and not can_pay(m.account, m.counts[cell, COST]):
-            if not frozen_past or leads.leads[u, PAST] < 0:
-                leads.leads[u, PAST] = past_action(m, u)
-            if m.head[TIE] == RANDOM_TIES and leads.bounds[u, RIVAL] == math.inf:
-                leads.leads[u, SURE] = 0  # a tie is drawn anew in every round
-            past = u * m.head[ARMS] + leads.leads[u, PAST]
-            plays[past] += 1
-            if alone and frozen_past:
-                rest = same_ending(m, cell, UNASKED, block, i, stop)
-                plays[past] += rest
-                i += rest
+        payable = can_pay(m.account, m.counts[cell, COST])
+        wanted = greedy or wants(m.head[RULE], m.counts[cell, ASKED], most, m.counts[cell, COST])
+        if greedy and not payable:
+            i += coast_on_past(m, plays, leads, block, u, cell, i, stop)
+            continue
+        if greedy:
+            tick(m, u, 1)  # the policies that are kept are those of this round
+            keep_policy(m)
+            tick(m, u, -1)
+            leads.leads[:, PAST] = -1
+        if wanted and payable:
+            i += ride(m, world, plays, leads, u, cell, most, stop - i if alone and not greedy else 1)
             continue
         tick(m, u, 1)
         plays[cell] += 1
-        if greedy:
-            keep_policy(m)
-            leads.leads[:, PAST] = -1
-        ending = settle(m, cell, greedy or wants(m.head[RULE], m.counts[cell, ASKED], most, m.counts[cell, COST]))
-        if ending == ANSWERABLE:
-            answer(m, world, cell)
-            if alone and not greedy:
-                i += ride(m, world, plays, leads, cell, most, stop - i)
-            elif index(m.head[LEARNER], m.values, cell, leads.bounds[u, FLOOR]) <= leads.bounds[u, RIVAL]:
-                leads.leads[u, SURE] = 0
-            continue
+        ending = settle(m, cell, wanted)
+        i += 1
         if now >= leads.leads[u, SURE]:
             look_ahead(m, leads, u, now, now + stop - i)
         if alone:
@@ -240,29 +230,41 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
 
 
 @inlined
-def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most: int, rounds: int) -> int:
-    """Play the leader and ask, while it surely leads and the rule surely asks; how many rounds that took.
+def coast_on_past(m: Memory, plays: Integers, leads: Leads, block: Block, u: int, cell: int, i: int, stop: int) -> int:
+    """Play Greedy's past policy while the leader's cell cannot be paid for; how many rounds that took."""
+    certain = m.head[SLOTS] == 1 and m.head[TIE] != RANDOM_TIES  # then the past policy plays one arm per context
+    if not certain or leads.leads[u, PAST] < 0:
+        leads.leads[u, PAST] = past_action(m, u)
+    if m.head[TIE] == RANDOM_TIES and leads.bounds[u, RIVAL] == math.inf:
+        leads.leads[u, SURE] = 0  # a tie is drawn anew in every round
+    rounds = 1
+    if certain and m.head[CONTEXTS] == 1:
+        rounds += same_ending(m, cell, UNASKED, block, i + 1, stop)
+    plays[u * m.head[ARMS] + leads.leads[u, PAST]] += rounds
+    return rounds
+
+
+@inlined
+def ride(m: Memory, world: World, plays: Integers, leads: Leads, u: int, cell: int, most: int, rounds: int) -> int:
+    """Play the leader and ask, once and then while it surely leads and the rule surely asks; how often that was.
 
     index > rival is n·mean + n·bonus > n·rival. The first term grows by the answer, the last by `rival`, and the
     middle one stays above `earned` for a while: so the leader plays on while the `slack` is positive.
     """
-    rival, kind = leads.bounds[0, RIVAL], m.head[LEARNER]
+    floor, rival, kind = leads.bounds[u, FLOOR], leads.bounds[u, RIVAL], m.head[LEARNER]
     center, key = world.center[cell], world.key[cell]
     cost, asked = m.counts[cell, COST], m.counts[cell, ASKED]
-    rounds = min(rounds, leads.leads[0, SURE] - age(m, 0), most - asked + 1)
-    if cost > 0:
-        rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
+    if rounds > 1:
+        rounds = min(rounds, leads.leads[u, SURE] - age(m, u), most - asked + 1)
+        if cost > 0:
+            rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
+        rounds = max(rounds, 1)  # what is free may be asked for beyond the limit
     done = 0
-    while True:
-        if index(kind, m.values, cell, leads.bounds[0, FLOOR]) <= rival:
-            leads.leads[0, SURE] = 0
-            break
-        if done >= rounds:
-            break
+    while done < rounds:
         n = asked + done
         batch = min(rounds - done, n // 8 + 16)
         total = m.values[cell, TOTAL]
-        slack = total + earned(m, n, batch, leads.bounds[0, FLOOR]) - n * (rival + TINY)
+        slack = total + earned(m, n, batch, floor) - n * (rival + TINY)
         if world.kind == BERNOULLI:
             ones, k = take_coins(center, key, n, batch, slack, rival)
             total += ones
@@ -277,9 +279,12 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
         m.values[cell, TOTAL] = total
         m.counts[cell, ANSWERED] = asked + done
         refresh(m, cell)
+        if index(kind, m.values, cell, floor) <= rival:
+            leads.leads[u, SURE] = 0
+            break
     m.counts[cell, ASKED] = asked + done
     m.account[SPENT] += done * cost
-    tick(m, 0, done)
+    tick(m, u, done)
     plays[cell] += done
     return done
 
