@@ -12,7 +12,7 @@ from sparingly.protocol import Decision
 
 
 def fingerprint(agent: sp.Agent) -> tuple:
-    return agent._words.tobytes(), tuple(agent._awaited.items()), agent._granted_on_top
+    return agent._mind.words.tobytes(), tuple(agent._awaited.items()), agent._granted_on_top
 
 
 def test_the_design_example(tmp_path):
@@ -111,6 +111,10 @@ def test_a_schedule_grows_with_the_decisions():
     assert agent.ledger.granted == 0.5 * 10 + 2
     with pytest.raises(sp.InvalidInput, match="grant"):
         sp.Agent(sp.UCB1(arms=2), budget=sp.budgets.Bernoulli(0.5))
+    before = agent.ledger.granted
+    with pytest.raises(sp.InvalidInput, match="context"):
+        agent.decide(context=5)
+    assert agent.ledger.granted == before  # a refused call is no round
 
 
 def test_costs_are_charged_per_cell():
@@ -141,5 +145,5 @@ def test_the_learner_of_greedy_lives_through_asked_rounds_only():
         d = agent.decide()
         if d.ask:
             agent.observe(d.id, 1.0)
-    assert agent._memory.clock[0] == 3
+    assert agent._mind.memory.clock[0] == 3
     assert agent.decisions == 10

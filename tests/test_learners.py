@@ -20,8 +20,8 @@ from sparingly.learners import moss, ucb1
 def feed(agent: sp.Agent, answers: list[tuple[int, int, float]]) -> None:
     """Give answers to cells (context, arm), as if they had been asked for."""
     for context, arm, reward in answers:
-        arms.learn(agent._words, context, arm, reward)
-        arms.live(agent._words, context)
+        arms.learn(agent._mind.words, context, arm, reward)
+        arms.live(agent._mind.words, context)
 
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.floats(0, 1)), max_size=40)

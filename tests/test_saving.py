@@ -52,7 +52,7 @@ def test_resumes_with_identical_decisions(tmp_path, learner, rule, ties):
     go_on(agent, 80, seed=0)
     agent.save(tmp_path / "a.json")
     loaded = sp.Agent.load(tmp_path / "a.json")
-    assert loaded._words.tobytes() == agent._words.tobytes()
+    assert loaded._mind.words.tobytes() == agent._mind.words.tobytes()
     assert go_on(loaded, 80, seed=1) == go_on(agent, 80, seed=1)
     assert repr(loaded) == repr(agent)
 
@@ -109,7 +109,7 @@ def test_every_changed_character_is_refused_or_means_the_same(tmp_path_factory, 
         loaded = sp.Agent.load(path)
     except sp.UnreadableFile:
         return
-    assert loaded._words.tobytes() == agent._words.tobytes()
+    assert loaded._mind.words.tobytes() == agent._mind.words.tobytes()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"format": "other"}', '"x"', "[" * 100_000])
@@ -148,8 +148,9 @@ def edited(path, edit):
     [
         (lambda d: d["memory"]["account"]["data"].__setitem__(1, 10**9), "ledger does not add up"),
         (lambda d: d["memory"]["account"]["data"].__setitem__(0, 0), "ledger does not add up"),
-        (lambda d: d["memory"]["asked"]["data"].__setitem__(0, 999), "do not add up"),
-        (lambda d: d["awaited"].append([1, 0, 7]), "does not exist"),
+        (lambda d: d["memory"]["counts"]["data"].__setitem__(1, 999), "do not add up"),
+        (lambda d: d["awaited"].append([1, [0, 7]]), "does not exist"),
+        (lambda d: d["awaited"].append([999, [0, 1]]), "never made"),
         (lambda d: d["memory"].pop("clock"), "clock"),
         (lambda d: d["learner"].update(arms=4), "belongs"),
         (lambda d: d["learner"].update(colour="red"), "colour"),

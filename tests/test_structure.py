@@ -23,6 +23,7 @@ LAYERS = [
     {"ledger"},
     {"budgets", "contexts", "rules", "learners"},
     {"families"},
+    {"minds"},
     {"agent", "saving"},
     {"problems"},
     {"engine", "testing", "theory"},

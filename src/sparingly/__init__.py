@@ -12,14 +12,14 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import MOSS, UCB1
+from sparingly.learners import MOSS, OFUL, UCB1
 from sparingly.ledger import Ledger
 from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
 from sparingly.rules import Always, ExactMatching, Greedy, Matching, Never, PaperMatching
 from sparingly.version import __version__
 
 __all__ = [
-    "MOSS", "UCB1", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching", "Greedy", "InvalidInput",
+    "MOSS", "OFUL", "UCB1", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching", "Greedy", "InvalidInput",
     "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching", "Problem", "QueryRule",
     "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile", "__version__", "budgets",
     "contexts", "problems", "simulate",

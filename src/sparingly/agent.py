@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.budgets import Budget, Schedule
-from sparingly.compiling import notice
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
 from sparingly.families import arms
-from sparingly.families.custom import CustomRound
-from sparingly.learners.base import CUSTOM_CODE, TabularLearner, full_costs
+from sparingly.learners.base import TabularLearner
+from sparingly.learners.oful import OFUL
 from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units
+from sparingly.minds import ArmsMind, LinearMind, make_mind
 from sparingly.protocol import Decision, Learner, QueryRule
-from sparingly.randomness import keys, seed_sequence
-from sparingly.rules import CUSTOM, ExactMatching, Rule
+from sparingly.randomness import seed_sequence
+from sparingly.rules import ExactMatching, Rule
 
 
 class Agent:
     """Decides under a hard budget.
 
-    `learner` chooses the actions (UCB1, MOSS or your own), `rule` decides when to ask, `budget` is what may be
+    `learner` chooses the actions (UCB1, MOSS, OFUL or your own), `rule` decides when to ask, `budget` is what may be
     spent: a number, to which `grant` adds, or a schedule such as `budgets.Linear(0.05)` that grows by itself
     with every decision. `costs` overrides the learner's costs of asking.
 
@@ -43,7 +43,7 @@ class Agent:
 
     def __init__(
         self,
-        learner: TabularLearner | Learner,
+        learner: TabularLearner | OFUL | Learner,
         rule: Rule | QueryRule | None = None,
         budget: float | Schedule = 0.0,
         seed: int | np.random.SeedSequence | None = None,
@@ -51,21 +51,11 @@ class Agent:
     ) -> None:
         self.learner = learner
         self.rule = ExactMatching() if rule is None else rule
-        codes = _codes(learner, self.rule)
-        cost = full_costs(learner.costs if costs is None else costs, learner.contexts, learner.arms)
-        seeds = seed_sequence(seed)
-        with notice("the agent"):
-            self._words = arms.remember(learner, self.rule, cost, codes, keys(seeds, 1)[0])
-        self._memory = arms.open_memory(self._words)
-        self._custom: CustomRound | None = None
-        if codes[0] == CUSTOM_CODE or codes[1] == CUSTOM:
-            self._custom = CustomRound(self._words, learner, self.rule, seeds)
-        self._awaited: dict[int, tuple[int, int]] = {}  # decision → context, action
-        self._contexts = learner.contexts
-        self._shape = (learner.contexts, learner.arms)
+        self._mind = make_mind(learner, self.rule, costs, seed_sequence(seed))
+        self._awaited: dict[int, Any] = {}  # decision → what the mind needs to learn from its answer
         self.schedule: Schedule | None = None
         self._granted_on_top = 0  # by grant(), in millionths, beside the schedule
-        self.ledger = Ledger(account=self._memory.account)
+        self.ledger = Ledger(account=self._mind.account)
         self._set_budget(budget)
 
     def _set_budget(self, budget: float | Budget) -> None:
@@ -80,13 +70,13 @@ class Agent:
     def _follow_schedule(self, t: int) -> None:
         assert self.schedule is not None
         units = int(budget_in_units(self.schedule(t))) + self._granted_on_top
-        account = self._memory.account
+        account = self.ledger.account
         account[GRANTED] = max(int(account[GRANTED]), min(units, UNLIMITED))
 
     @property
     def decisions(self) -> int:
         """How many decisions were made; the id of the last one."""
-        return int(self._words[arms.DECISIONS])
+        return self._mind.decisions
 
     @property
     def awaited(self) -> tuple[int, ...]:
@@ -96,60 +86,70 @@ class Agent:
     @property
     def asked(self) -> NDArray[np.int64]:
         """How often each cell was asked for, (S, A)."""
-        return self._memory.counts[:, arms.ASKED].reshape(self._shape).copy()
+        mind = self._arms("asked")
+        return mind.memory.counts[:, arms.ASKED].reshape(mind.shape).copy()
 
     @property
     def answered(self) -> NDArray[np.int64]:
         """How often each cell was answered, (S, A)."""
-        return self._memory.counts[:, arms.ANSWERED].reshape(self._shape).copy()
+        mind = self._arms("answered")
+        return mind.memory.counts[:, arms.ANSWERED].reshape(mind.shape).copy()
 
     @property
     def means(self) -> NDArray[np.float64]:
         """The mean answer of each cell, (S, A); NaN where there is none."""
-        total, answered = self._memory.values[:, arms.TOTAL], self._memory.counts[:, arms.ANSWERED]
-        return np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0).reshape(self._shape)
+        mind = self._arms("means")
+        total, answered = mind.memory.values[:, arms.TOTAL], mind.memory.counts[:, arms.ANSWERED]
+        return np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0).reshape(mind.shape)
 
     def indices(self, context: int | None = None) -> NDArray[np.float64]:
         """The learner's index of each arm (A,), as the next decision in this context will compare them."""
+        mind = self._arms("indices")
         if not isinstance(self.learner, TabularLearner):
             raise InvalidInput(f"{type(self.learner).__name__} is not one of our learners: its indices are not known")
-        result = np.empty(self.learner.arms)
-        u = 0 if context is None and self._contexts == 1 else self._check_context(context)
-        arms.write_indices(self._words, u, result)
+        result = np.empty(mind.shape[1])
+        arms.write_indices(mind.words, mind.check(context), result)
         return result
 
-    def decide(self, context: int | None = None) -> Decision:
-        """Choose an action for this context (0, 1, …; none if there is only one) and whether to ask about it."""
-        u = 0 if context is None and self._contexts == 1 else self._check_context(context)
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """OFUL's estimate of θ, (d,)."""
+        if not isinstance(self._mind, LinearMind):
+            raise InvalidInput(f"{type(self.learner).__name__} has no theta; OFUL has")
+        return self._mind.memory.theta.copy()
+
+    def _arms(self, what: str) -> ArmsMind:
+        if not isinstance(self._mind, ArmsMind):
+            raise InvalidInput(f"`{what}` is about arms; {type(self.learner).__name__} has none")
+        return self._mind
+
+    def decide(self, context: Any = None) -> Decision:
+        """Choose an action and whether to ask about it.
+
+        `context` is a whole number for contextual arms (none if there is only one), and an array of features (A, d),
+        one row for each action, for OFUL.
+        """
+        checked = self._mind.check(context)
         if self.schedule is not None:
-            self._follow_schedule(int(self._words[arms.DECISIONS]) + 1)
-        if self._custom is None:
-            action, ask, width, threshold = arms.decide(self._words, u)
-        else:
-            action, ask, width, threshold = self._custom.decide(u)
-        number = int(self._words[arms.DECISIONS])
+            self._follow_schedule(self._mind.decisions + 1)
+        action, ask, width, threshold, ticket = self._mind.decide(checked)
+        number = self._mind.decisions
         if ask:
-            self._awaited[number] = (u, action)
+            self._awaited[number] = ticket
         return Decision(number, action, ask, width, threshold)
 
-    def _check_context(self, context: int | None) -> int:
-        if isinstance(context, int | np.integer) and not isinstance(context, bool) and 0 <= context < self._contexts:
-            return int(context)
-        raise InvalidInput(f"context must be a whole number in 0 … {self._contexts - 1}, not {context!r}")
-
     def observe(self, id: int, reward: float) -> None:
-        """Report what the action of a decision was worth, in [0, 1]: once, as late as you like, in any order."""
+        """Report what the action of a decision was worth: once, as late as you like, in any order.
+
+        For arms a reward lies in [0, 1]; for OFUL it is any finite number.
+        """
         whole = isinstance(id, int | np.integer) and not isinstance(id, bool)
-        cell = self._awaited.get(id) if whole else None
-        if cell is None:
+        ticket = self._awaited.get(id) if whole else None
+        if ticket is None:
             raise (
                 self._no_such(id) if whole else UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
             )
-        value = _check_reward(reward)
-        if self._custom is None:
-            arms.learn(self._words, cell[0], cell[1], value)
-        else:
-            self._custom.learn(cell[0], cell[1], value)
+        self._mind.learn(ticket, self._mind.check_reward(reward))
         del self._awaited[id]
 
     def _no_such(self, id: int) -> InvalidInput:
@@ -159,9 +159,9 @@ class Agent:
 
     def grant(self, amount: float) -> None:
         """Add to the budget. What was granted cannot be taken back."""
-        before = int(self._memory.account[GRANTED])
+        before = int(self.ledger.account[GRANTED])
         self.ledger.grant(amount)
-        self._granted_on_top += int(self._memory.account[GRANTED]) - before
+        self._granted_on_top += int(self.ledger.account[GRANTED]) - before
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one JSON file: learner, rule, ledger, statistics, randomness, what is awaited."""
@@ -178,23 +178,3 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, rule={self.rule!r}, decisions={self.decisions}, ledger={self.ledger!r})"
-
-
-def _codes(learner: object, rule: object) -> tuple[int, int]:
-    """The codes of the compiled formulas, or CUSTOM for parts of the user's own."""
-    if not isinstance(learner, TabularLearner | Learner):
-        raise InvalidInput(f"{learner!r} is not a learner: it needs arms, contexts, costs, start, choose and learn")
-    if not isinstance(rule, Rule | QueryRule) or isinstance(rule, type):
-        raise InvalidInput(f"{rule!r} is not a rule: use ExactMatching(), or an object with asks(question)")
-    return (
-        learner.code if isinstance(learner, TabularLearner) else CUSTOM_CODE,
-        rule.code if isinstance(rule, Rule) else CUSTOM,
-    )
-
-
-def _check_reward(reward: object) -> float:
-    if isinstance(reward, int | float | np.integer | np.floating) and not isinstance(reward, bool):
-        value = float(reward)
-        if 0.0 <= value <= 1.0:
-            return value
-    raise InvalidInput(f"a reward must be a number in [0, 1], not {reward!r}; rescale it before you report it")

@@ -55,6 +55,59 @@ def threshold(limit: int, rounds: int, cells: int) -> float:
     return 0.0 if limit >= UNLIMITED else width(limit, rounds, cells)
 
 
+# For linear learners a rule is a bar for the width ‖x‖ in V⁻¹.
+
+
+@compiled
+def paper_bar(d: int, ridge: float, length: float, granted: int) -> float:
+    """CBM-OFUL (E4): ask if min(‖x‖, 1) ≥ v_B/sqrt(B), v_B = sqrt(2d log(1 + BL²/(dλ))); nothing if v_B² > B."""
+    budget = granted / UNIT
+    if granted >= UNLIMITED:
+        return 0.0
+    square = 2.0 * d * math.log1p(budget * length * length / (d * ridge))
+    if granted == 0 or square > budget:
+        return math.inf
+    return math.sqrt(square / budget)
+
+
+@compiled
+def potential(d: int, length: float, log_det: float, trace: float, asks: float) -> float:
+    """The most that `asks` further asks can add to log det V: d log((tr V + n L²)/d) − log det V."""
+    return d * math.log((trace + asks * length * length) / d) - log_det
+
+
+@compiled
+def exact_bar(
+    d: int, length: float, log_det: float, trace: float, left: int, price: int, cheapest: int, dearest: int
+) -> float:
+    """R2: the ε above which an ask is safe: if every later ask were as wide, the rest of the budget would pay.
+
+    Equal prices: N(ε) ≤ k with k = ⌊left/price⌋ means that k + 1 asks of width ε would exceed the potential:
+    (k + 1) log(1 + ε²) > potential(k + 1), an inequality that is solved for ε. Other prices: an ask of price c has the
+    rate ρ = log(1 + ε²)/c, and K units can go into asks of rate ≥ ρ only if ρK ≤ potential(K/cheapest); so ask if
+    ρ·left exceeds potential(left/cheapest). What is free is always asked for.
+    """
+    if price == 0 or left >= UNLIMITED // 2:
+        return 0.0
+    if left < price:
+        return math.inf
+    if cheapest == dearest:
+        asks = float(left // price + 1)
+        square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) / asks + 1e-15)
+    else:
+        asks = left / cheapest
+        square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) * price / left + 1e-15)
+    return math.sqrt(max(square, 0.0))
+
+
+@compiled
+def matching_bar(alpha: float, beta: float, granted: int) -> float:
+    """The generic form: ask if ‖x‖ ≥ α B^(β−1); the radius cancels."""
+    if granted == 0:
+        return math.inf
+    return 0.0 if granted >= UNLIMITED else alpha * (granted / UNIT) ** (beta - 1.0)
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule of this library: a code for the compiled functions above, and its two parameters."""

@@ -19,17 +19,14 @@ import numpy as np
 from sparingly import budgets, rules
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
-from sparingly.families import arms
-from sparingly.learners import MOSS, UCB1
-from sparingly.ledger import GRANTED, SPENT
+from sparingly.learners import MOSS, OFUL, UCB1
 
 FORMAT = "sparingly agent"
 VERSION = 1
 TYPES: tuple[type, ...] = (
-    UCB1, MOSS, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
+    UCB1, MOSS, OFUL, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
 )  # fmt: skip
-HEAD_COUNTERS = {"policies": arms.POLICIES, "decisions": arms.DECISIONS}
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -41,9 +38,8 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "rule": _describe(agent.rule),
         "schedule": None if agent.schedule is None else _describe(agent.schedule),
         "granted_on_top": agent._granted_on_top,
-        "memory": _memory_parts(agent),
-        "awaited": [[number, u, a] for number, (u, a) in agent._awaited.items()],
-        "custom": None if agent._custom is None else agent._custom.snapshot(),
+        "memory": agent._mind.parts(),
+        "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
     plain = _encode(body)
     text = json.dumps(plain | {"checksum": _checksum(plain)}, indent=1, allow_nan=False)
@@ -103,66 +99,19 @@ def _restore_part(data: dict[str, Any], types: dict[str, type]) -> Any:
     return types[name](**parameters)
 
 
-def _memory_parts(agent: Agent) -> dict[str, Any]:
-    m = agent._memory
-    return {
-        "account": m.account,
-        "random": int(m.random[0]),
-        "clock": m.clock,
-        "cost": m.counts[:, arms.COST],
-        "asked": m.counts[:, arms.ASKED],
-        "answered": m.counts[:, arms.ANSWERED],
-        "total": m.values[:, arms.TOTAL],
-        "past": m.past,
-        "past_level": m.past_level,
-    } | {name: int(m.head[place]) for name, place in HEAD_COUNTERS.items()}
-
-
 def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
     agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
     agent._granted_on_top = int(body["granted_on_top"])
-    m, parts = agent._memory, body["memory"]
-    _fill(m.account, parts["account"])
-    _fill(m.clock, parts["clock"])
-    _fill(m.past, parts["past"])
-    _fill(m.past_level, parts["past_level"])
-    for column, name in ((arms.COST, "cost"), (arms.ASKED, "asked"), (arms.ANSWERED, "answered")):
-        _fill(m.counts[:, column], parts[name])
-    _fill(m.values[:, arms.TOTAL], parts["total"])
-    m.random[0] = np.uint64(parts["random"])
-    for name, place in HEAD_COUNTERS.items():
-        m.head[place] = parts[name]
-    m.head[arms.TOTAL_COST] = m.counts[:, arms.COST].sum()
-    arms.refresh_all(agent._words)
-    agent._awaited = {int(number): (int(u), int(a)) for number, u, a in body["awaited"]}
-    if agent._custom is not None:
-        agent._custom.restore(body["custom"])
-    _check_sums(agent)
+    agent._mind.restore(body["memory"])
+    agent._awaited = {
+        int(number): ticket if isinstance(ticket, np.ndarray) else tuple(ticket) for number, ticket in body["awaited"]
+    }
+    if not all(1 <= number <= agent.decisions for number in agent._awaited):
+        raise UnreadableFile("feedback is awaited for a decision that was never made")
+    agent._mind.check_sums(list(agent._awaited.values()))
     return agent
-
-
-def _fill(target: Any, values: Any) -> None:
-    array = np.asarray(values)
-    if array.shape != target.shape or (array.dtype != target.dtype and array.size):
-        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
-    target[...] = array
-
-
-def _check_sums(agent: Agent) -> None:
-    """The ledger's sums, as every agent keeps them at all times."""
-    m = agent._memory
-    cost, asked, answered = m.counts.T
-    awaited = np.zeros_like(asked)
-    for number, (u, a) in agent._awaited.items():
-        if not (0 <= u < agent.learner.contexts and 0 <= a < agent.learner.arms and 1 <= number <= agent.decisions):
-            raise UnreadableFile(f"decision {number} is awaited for a cell that does not exist")
-        awaited[u * agent.learner.arms + a] += 1
-    if not (asked == answered + awaited).all():
-        raise UnreadableFile("asks, answers and awaited decisions do not add up")
-    if (cost * asked).sum() != m.account[SPENT] or m.account[SPENT] > m.account[GRANTED]:
-        raise UnreadableFile("the ledger does not add up")
 
 
 def _encode(value: Any) -> Any:

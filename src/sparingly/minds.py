@@ -1,0 +1,228 @@
+"""What an Agent has inside: one mind per family of problems, all with the same few methods.
+
+A mind checks what comes from outside, calls the compiled round of its family, and can name and restore all that it
+remembers. A *ticket* is what it needs to learn from an answer later: the cell, or the features.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.compiling import notice
+from sparingly.errors import InvalidInput, UnreadableFile
+from sparingly.families import arms, linear
+from sparingly.families.custom import CustomRound
+from sparingly.learners.base import CUSTOM_CODE, TabularLearner, full_costs
+from sparingly.learners.oful import OFUL
+from sparingly.ledger import GRANTED, SPENT, Account
+from sparingly.protocol import Learner, QueryRule
+from sparingly.randomness import keys
+from sparingly.rules import CUSTOM, PAPER, Rule
+
+Outcome = tuple[int, bool, float, float, Any]  # action, ask, width, threshold, ticket
+
+
+class Mind(Protocol):
+    """What an Agent needs of a family."""
+
+    account: Account
+
+    @property
+    def decisions(self) -> int: ...
+
+    def check(self, context: Any) -> Any: ...
+    def decide(self, context: Any) -> Outcome: ...
+    def learn(self, ticket: Any, reward: float) -> None: ...
+    def check_reward(self, reward: object) -> float: ...
+    def parts(self) -> dict[str, Any]: ...
+    def restore(self, parts: dict[str, Any]) -> None: ...
+    def check_sums(self, tickets: list[Any]) -> None: ...
+
+
+class ArmsMind:
+    """Arms and contextual arms: contexts are whole numbers, a ticket is (context, action)."""
+
+    def __init__(
+        self, learner: TabularLearner | Learner, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence
+    ) -> None:
+        codes = (
+            learner.code if isinstance(learner, TabularLearner) else CUSTOM_CODE,
+            rule.code if isinstance(rule, Rule) else CUSTOM,
+        )
+        self.shape = (learner.contexts, learner.arms)
+        cost = full_costs(learner.costs if costs is None else costs, *self.shape)
+        self.words = arms.remember(learner, rule, cost, codes, keys(seeds, 1)[0])
+        self.memory = arms.open_memory(self.words)
+        self.account: Account = self.memory.account
+        self.custom = (
+            CustomRound(self.words, learner, rule, seeds) if codes[0] == CUSTOM_CODE or codes[1] == CUSTOM else None
+        )
+
+    @property
+    def decisions(self) -> int:
+        return int(self.words[arms.DECISIONS])
+
+    def check(self, context: Any) -> int:
+        """A whole number in range; may be left out if there is only one."""
+        contexts = self.shape[0]
+        if context is None and contexts == 1:
+            return 0
+        if isinstance(context, int | np.integer) and not isinstance(context, bool) and 0 <= context < contexts:
+            return int(context)
+        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {context!r}")
+
+    def decide(self, context: int) -> Outcome:
+        u = context
+        if self.custom is None:
+            action, ask, width, threshold = arms.decide(self.words, u)
+        else:
+            action, ask, width, threshold = self.custom.decide(u)
+        return action, ask, width, threshold, (u, action)
+
+    def learn(self, ticket: tuple[int, int], reward: float) -> None:
+        if self.custom is None:
+            arms.learn(self.words, *ticket, reward)
+        else:
+            self.custom.learn(*ticket, reward)
+
+    def check_reward(self, reward: object) -> float:
+        if isinstance(reward, int | float | np.integer | np.floating) and not isinstance(reward, bool):
+            value = float(reward)
+            if 0.0 <= value <= 1.0:
+                return value
+        raise InvalidInput(f"a reward must be a number in [0, 1], not {reward!r}; rescale it before you report it")
+
+    def parts(self) -> dict[str, Any]:
+        m = self.memory
+        return {
+            "account": m.account,
+            "random": m.random,
+            "clock": m.clock,
+            "counts": m.counts,
+            "total": m.values[:, arms.TOTAL],
+            "past": m.past,
+            "past_level": m.past_level,
+            "counters": m.head[[arms.POLICIES, arms.DECISIONS]],
+            "custom": None if self.custom is None else self.custom.snapshot(),
+        }
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        m = self.memory
+        for name in ("account", "random", "clock", "counts", "past", "past_level"):
+            fill(getattr(m, name), parts[name])
+        fill(m.values[:, arms.TOTAL], parts["total"])
+        m.head[[arms.POLICIES, arms.DECISIONS]] = parts["counters"]
+        m.head[arms.TOTAL_COST] = m.counts[:, arms.COST].sum()
+        arms.refresh_all(self.words)
+        if self.custom is not None:
+            self.custom.restore(parts["custom"])
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        cost, asked, answered = self.memory.counts.T
+        awaited = np.zeros_like(asked)
+        for u, a in tickets:
+            if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
+                raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
+            awaited[u * self.shape[1] + a] += 1
+        if not (asked == answered + awaited).all():
+            raise UnreadableFile("asks, answers and awaited decisions do not add up")
+        if (cost * asked).sum() != self.account[SPENT] or self.account[SPENT] > self.account[GRANTED]:
+            raise UnreadableFile("the ledger does not add up")
+
+
+class LinearMind:
+    """Linear rewards: a context is an array of features (A, d), a ticket is the row that was played."""
+
+    def __init__(self, learner: OFUL, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence) -> None:
+        if not isinstance(rule, Rule):
+            raise InvalidInput(f"OFUL works with the rules of this library only, not with {rule!r}")
+        if rule.code == PAPER and learner.costs is not None and set(learner.costs) != {1.0}:
+            raise InvalidInput(
+                "PaperMatching is proved for unit costs only with OFUL; use ExactMatching() for other costs"
+            )
+        self.learner = learner
+        self.words = linear.remember(learner, rule, keys(seeds, 1)[0])
+        self.memory = linear.open_memory(self.words)
+        self.account: Account = self.memory.account
+
+    @property
+    def decisions(self) -> int:
+        return int(self.words[linear.DECISIONS])
+
+    def check(self, context: Any) -> NDArray[np.float64]:
+        """A non-empty array (A, d) of finite numbers, no row longer than L."""
+        try:
+            features = np.ascontiguousarray(context, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"features must be numbers of shape (actions, {self.learner.dim}), not {context!r}"
+            ) from None
+        if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] != self.learner.dim:
+            raise InvalidInput(f"features must have shape (actions, {self.learner.dim}), not {features.shape}")
+        prices = self.memory.price.size
+        if prices not in (1, features.shape[0]):
+            raise InvalidInput(f"costs are given for {prices} actions, features for {features.shape[0]}")
+        longest = math.sqrt(float(np.einsum("ij,ij->i", features, features).max()))
+        if not longest <= self.learner.length * (1.0 + 1e-9):  # NaN and infinity fail too
+            raise InvalidInput(
+                f"every row of the features must be finite and no longer than length={self.learner.length:g}; "
+                f"one has {longest:g}. Rescale the features, or give OFUL a larger length"
+            )
+        return features
+
+    def decide(self, context: NDArray[np.float64]) -> Outcome:
+        action, ask, width, threshold = linear.decide(self.words, context)
+        return action, ask, width, threshold, context[action].copy() if ask else None
+
+    def learn(self, ticket: NDArray[np.float64], reward: float) -> None:
+        linear.learn(self.words, ticket, reward)
+
+    def check_reward(self, reward: object) -> float:
+        if isinstance(reward, int | float | np.integer | np.floating) and not isinstance(reward, bool):
+            value = float(reward)
+            if math.isfinite(value):
+                return value
+        raise InvalidInput(f"a reward must be a finite number, not {reward!r}")
+
+    def parts(self) -> dict[str, Any]:
+        return {"words": self.words}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        settings = [linear.DIM, linear.SLOTS, linear.RULE, linear.TIE, linear.RADIUS, linear.TOGETHER, linear.PRICES]
+        before = self.words[settings].copy(), self.memory.knobs.copy(), self.memory.price.copy()
+        fill(self.words, parts["words"])
+        after = self.words[settings], self.memory.knobs, self.memory.price
+        if not all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
+            raise UnreadableFile("the memory does not belong to this learner and rule")
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        if not 0 <= self.account[SPENT] <= self.account[GRANTED]:
+            raise UnreadableFile("the ledger does not add up")
+        for x in tickets:
+            self.check(x[np.newaxis, :])
+
+
+def make_mind(learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> Mind:
+    """The mind for a learner and a rule, or an error that says what is neither."""
+    if not isinstance(learner, TabularLearner | OFUL | Learner):
+        raise InvalidInput(f"{learner!r} is not a learner: it needs arms, contexts, costs, start, choose and learn")
+    if not isinstance(rule, QueryRule) or isinstance(rule, type):
+        raise InvalidInput(f"{rule!r} is not a rule: use ExactMatching(), or an object with asks(question)")
+    with notice("the agent"):
+        return (
+            LinearMind(learner, rule, costs, seeds)
+            if isinstance(learner, OFUL)
+            else ArmsMind(learner, rule, costs, seeds)
+        )
+
+
+def fill(target: Any, values: Any) -> None:
+    """Copy a restored array into its place, if it fits."""
+    array = np.asarray(values)
+    if array.shape != target.shape or (array.dtype != target.dtype and array.size):
+        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
+    target[...] = array
