@@ -21,7 +21,7 @@ LAYERS = [
     {"compiling", "history"},
     {"randomness", "protocol"},
     {"ledger"},
-    {"budgets", "contexts", "rules", "learners"},
+    {"budgets", "contexts", "features", "rules", "learners"},
     {"families"},
     {"minds"},
     {"agent", "saving"},

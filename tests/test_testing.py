@@ -16,9 +16,7 @@ def test_our_rules_pass(rule):
     check_rule(rule)
 
 
-@pytest.mark.parametrize(
-    "learner", [sp.UCB1(3, 2, ties="random"), sp.MOSS(2), sp.UCB1(1), sp.OFUL(3)], ids=repr
-)
+@pytest.mark.parametrize("learner", [sp.UCB1(3, 2, ties="random"), sp.MOSS(2), sp.UCB1(1), sp.OFUL(3)], ids=repr)
 def test_our_learners_pass(learner):
     check_learner(learner)
 

@@ -1,6 +1,6 @@
 """sparingly: decide what to do, and whether to ask what it was worth, when asking is limited by a hard budget."""
 
-from sparingly import budgets, contexts, problems
+from sparingly import budgets, contexts, features, problems
 from sparingly.agent import Agent
 from sparingly.engine import Simulation, simulate
 from sparingly.errors import (
@@ -22,5 +22,5 @@ __all__ = [
     "MOSS", "OFUL", "UCB1", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching", "Greedy", "InvalidInput",
     "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching", "Problem", "QueryRule",
     "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile", "__version__", "budgets",
-    "contexts", "problems", "simulate",
+    "contexts", "features", "problems", "simulate",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sparingly.budgets import TAPED, units_at
 from sparingly.compiling import apart, compiled, inlined
+from sparingly.engine.plan import Record
 from sparingly.families.arms import (
     ANSWERABLE,
     ANSWERED,
@@ -88,17 +89,6 @@ class Block(NamedTuple):
     a: float
     b: float
     tape: Integers  # (length,) B(t) in millionths, where there is no formula
-
-
-class Record(NamedTuple):
-    """What a run leaves behind: the state at certain rounds (K,), and the plays of each cell (M,)."""
-
-    rounds: Integers
-    regret: Floats
-    asked: Integers
-    spent: Integers
-    budget: Integers
-    plays: Integers
 
 
 class Leads(NamedTuple):

@@ -20,7 +20,7 @@ from sparingly.rules import Never
 class Scenario(NamedTuple):
     """A problem together with the budget that makes it hard: `sp.simulate(*scenario_args, …)`."""
 
-    problem: ContextualArms
+    problem: Any
     budget: budgets.Budget
 
 

@@ -1,0 +1,125 @@
+"""How arms and contextual arms are simulated: the compiled loop of arms.py on tapes of contexts and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly import budgets
+from sparingly.budgets import Budget, Fixed
+from sparingly.engine import arms as engine
+from sparingly.engine.plan import Plan, Record, Tapes
+from sparingly.errors import InvalidInput
+from sparingly.families import arms
+from sparingly.learners import UCB1
+from sparingly.learners.base import TabularLearner, full_costs
+from sparingly.ledger import REFUSED
+from sparingly.problems.arms import ContextualArms
+from sparingly.randomness import keys
+from sparingly.rules import Never, Rule
+
+BLOCK = 2**14  # rounds of tape in memory at a time
+LONG_BLOCK = 2**24  # rounds between two reports of progress where no tape is needed
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class ArmsPlan(Plan):
+    """A simulation of arms or contextual arms."""
+
+    family = "arms"
+
+    def __init__(self, problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
+        super().__init__(problem, learner, rule, budget, marks, skip)
+        contexts_there, arms_there = np.asarray(problem.means).shape
+        made_for = (getattr(learner, "contexts", None), getattr(learner, "arms", None))
+        if made_for != (contexts_there, arms_there):
+            raise InvalidInput(
+                f"the problem has {contexts_there} contexts and {arms_there} arms, the learner is made for "
+                f"{made_for[0]} and {made_for[1]}; "
+                f"use {type(learner).__name__}(arms={arms_there}, contexts={contexts_there})"
+            )
+        if problem.costs is not None and learner.costs is not None and not np.array_equal(problem.costs, learner.costs):
+            raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
+        self.costs: Floats = full_costs(
+            learner.costs if problem.costs is None else problem.costs, contexts_there, arms_there
+        )
+        self.source = problem.contexts
+        means = np.asarray(problem.means, dtype=np.float64)
+        self.gaps: Floats = np.asarray(means.max(axis=1, keepdims=True) - means).ravel()
+        self.check_parts()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.costs.shape[0], self.costs.shape[1]
+
+    @property
+    def compiled(self) -> bool:
+        return (
+            isinstance(self.learner, TabularLearner)
+            and isinstance(self.rule, Rule)
+            and isinstance(self.problem, ContextualArms)
+            and type(self.problem).draw is ContextualArms.draw
+            and not self.adaptive
+        )
+
+    def load(self) -> None:
+        smallest = ArmsPlan(ContextualArms([[0.0]]), UCB1(1), Never(), Fixed(0), np.ones(1, dtype=np.int64), skip=True)
+        smallest.run_compiled(1, np.random.SeedSequence(0), lambda rounds: None)
+
+    def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
+        return keys(seeds, self.costs.size)
+
+    def run_compiled(
+        self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
+    ) -> tuple[Record, int]:
+        world_seed, noise_seed, learner_seed = seeds.spawn(3)
+        codes = (self.learner.code, self.rule.code)
+        words = arms.remember(self.learner, self.rule, self.costs, codes, keys(learner_seed, 1)[0])
+        rewards = self.problem.rewards
+        world = engine.World(
+            rewards.code, rewards.spread, self.problem.parameters.ravel(), self.noise_keys(noise_seed), self.gaps
+        )
+        record, leads, mark = self.new_record(), engine.new_leads(self.shape[0]), 0
+        for block in self.blocks(rounds, Tapes(self, world_seed)):
+            mark = engine.run_block(words, world, record, mark, leads, block, self.skip)
+            report(block.length)
+        return record, int(arms.open_memory(words).account[REFUSED])
+
+    def blocks(self, rounds: int, tapes: Tapes) -> Iterator[engine.Block]:
+        """Blocks until all rounds are covered; without contexts a formula needs no tape, however many rounds."""
+        nothing = np.zeros(1, dtype=np.int64)
+        by_formula = self.shape[0] == 1 and self.budget.formula[0] != budgets.TAPED
+        size = LONG_BLOCK if by_formula else BLOCK
+        for first in range(1, rounds + 1, size):
+            count = min(size, rounds - first + 1)
+            if by_formula:
+                yield engine.Block(first, count, nothing, *self.budget.formula, nothing)
+            else:
+                context, budget = tapes.take(first, count)
+                yield engine.Block(first, count, context, budgets.TAPED, 0.0, 0.0, budget)
+
+    def open_tape(self, random: np.random.Generator) -> Any:
+        return self.source.tape(random, self.shape[0])
+
+    def check_context(self, context: Any) -> int:
+        if isinstance(context, bool) or not isinstance(context, int | np.integer) or not 0 <= context < self.shape[0]:
+            raise InvalidInput(f"the adversary picked context {context!r}; it must lie in 0 … {self.shape[0] - 1}")
+        return int(context)
+
+    def cell(self, context: Any, action: int) -> tuple[int, int]:
+        return int(context), action
+
+    def loss(self, context: Any, action: int) -> float:
+        return 0.0  # the regret is made from the counts of plays, as in the compiled loop
+
+    def regret(self, record: Record, losses: float) -> float:
+        return float(sum(record.plays[cell] * self.gaps[cell] for cell in range(self.gaps.size)))
+
+    def answer(self, context: Any, action: int, keys: NDArray[np.uint64], asked: Integers) -> float:
+        key = keys.reshape(self.shape)[context, action]
+        return float(self.problem.draw(int(context), action, key, int(asked[context, action])))

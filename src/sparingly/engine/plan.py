@@ -1,0 +1,212 @@
+"""What all simulations share: tapes of contexts and budgets, and the slower path on an Agent.
+
+What the world decides ahead is a tape, and the compiled loop of the family plays it. Adaptive adversaries, and
+learners or rules written in plain Python, take the slower path: an Agent, round by round, with the same result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly import budgets, contexts
+from sparingly.agent import Agent
+from sparingly.budgets import Budget
+from sparingly.errors import InvalidInput
+from sparingly.history import History
+from sparingly.ledger import GRANTED, SPENT
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Record(NamedTuple):
+    """What a run leaves behind: the state at certain rounds (K,), and the plays of each cell (M,)."""
+
+    rounds: Integers
+    regret: Floats
+    asked: Integers
+    spent: Integers
+    budget: Integers
+    plays: Integers
+
+
+class Plan(ABC):
+    """One simulation, checked and ready to run."""
+
+    family: str  # as it is called in messages
+    source: Any  # where contexts come from
+    costs: Any  # of asking, as an Agent takes them
+
+    def __init__(self, problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
+        self.problem, self.learner, self.rule, self.budget = problem, learner, rule, budget
+        self.checkpoints, self.skip = marks, skip
+
+    def check_parts(self) -> None:
+        """Refuse what is no learner or no rule, and worlds that wait for each other."""
+        if self.source.watches_budget and self.budget.watches_contexts and not self.adaptive:
+            raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
+        Agent(self.learner, self.rule, costs=self.costs)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether an adversary reacts to the run."""
+        return isinstance(self.budget, budgets.Adaptive) or isinstance(self.source, contexts.Adaptive)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(S, A) of the counts of plays."""
+
+    @property
+    @abstractmethod
+    def compiled(self) -> bool:
+        """Whether everything is known ahead and built in."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make sure that the compiled code is there, by a smallest run."""
+
+    @abstractmethod
+    def run_compiled(
+        self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
+    ) -> tuple[Record, int]:
+        """One run on the compiled loop: its record, and how often the ledger refused."""
+
+    @abstractmethod
+    def check_context(self, context: Any) -> Any:
+        """What an adversary picked, if it is a context of this problem."""
+
+    @abstractmethod
+    def cell(self, context: Any, action: int) -> tuple[int, int]:
+        """Where a play is counted."""
+
+    @abstractmethod
+    def regret(self, record: Record, losses: float) -> float:
+        """The cumulative regret, from the counts of plays or from the losses added up."""
+
+    @abstractmethod
+    def loss(self, context: Any, action: int) -> float:
+        """What an action loses in expectation."""
+
+    @abstractmethod
+    def answer(self, context: Any, action: int, keys: NDArray[np.uint64], asked: Integers) -> float:
+        """The answer to an ask, given how often each cell was asked for before."""
+
+    @abstractmethod
+    def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
+        """The randomness of the answers of one run."""
+
+    @abstractmethod
+    def open_tape(self, random: np.random.Generator) -> Any:
+        """The contexts of one run."""
+
+    def new_record(self) -> Record:
+        """An empty record."""
+        marks = self.checkpoints
+        asked, spent, budget = (np.zeros(marks.size, dtype=np.int64) for _ in range(3))
+        plays = np.zeros(self.shape[0] * self.shape[1], dtype=np.int64)
+        return Record(marks, np.zeros(marks.size), asked, spent, budget, plays)
+
+    def run_agent(
+        self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
+    ) -> tuple[Record, int]:
+        """One run on an Agent, round by round: for adversaries that react, and for parts in plain Python."""
+        world_seed, noise_seed, learner_seed = seeds.spawn(3)
+        agent = Agent(self.learner, self.rule, budget=0.0, seed=learner_seed, costs=self.costs)
+        account, noise = agent.ledger.account, self.noise_keys(noise_seed)
+        record, mark, losses = self.new_record(), 0, 0.0
+        plays, asked = record.plays.reshape(self.shape), np.zeros(self.shape, dtype=np.int64)
+        world = World(self, world_seed, agent, plays, asked)
+        for t in range(1, rounds + 1):
+            context = world.next_context(t)
+            decision = agent.decide(context=context)
+            world.last = (context, decision.action, decision.ask)
+            plays[self.cell(context, decision.action)] += 1
+            losses += self.loss(context, decision.action)
+            if decision.ask:
+                reward = self.answer(context, decision.action, noise, asked)
+                asked[self.cell(context, decision.action)] += 1
+                agent.observe(decision.id, reward)
+            if mark < record.rounds.size and t == record.rounds[mark]:
+                record.regret[mark] = self.regret(record, losses)
+                record.asked[mark], record.spent[mark] = asked.sum(), account[SPENT]
+                record.budget[mark] = account[GRANTED]
+                mark += 1
+            report(1)
+        return record, agent.ledger.refused
+
+
+class Tapes:
+    """The contexts and the budget of one run, block by block."""
+
+    def __init__(self, plan: Plan, seeds: np.random.SeedSequence) -> None:
+        self.context_random, self.budget_random = (np.random.default_rng(s) for s in seeds.spawn(2))
+        self.plan = plan
+        adaptive_source = isinstance(plan.source, contexts.Adaptive)
+        adaptive_budget = isinstance(plan.budget, budgets.Adaptive)
+        self.contexts = None if adaptive_source else plan.open_tape(self.context_random)
+        self.budget = None if adaptive_budget else plan.budget.tape(self.budget_random)
+        self.granted = 0  # B of the round before
+
+    def take(self, first: int, count: int) -> tuple[Any, Integers]:
+        """Contexts and budget of the next `count` rounds (a single context if they are all the same)."""
+        assert self.contexts is not None and self.budget is not None
+        unknown = np.zeros(1, dtype=np.int64)
+        if self.plan.source.watches_budget:
+            budget = self.budget.take(first, count, unknown)
+            context = self.contexts.take(first, count, np.diff(budget, prepend=self.granted) > 0)
+        else:
+            context = self.contexts.take(first, count, unknown > 0)
+            budget = self.budget.take(first, count, context)
+        self.granted = int(budget[-1])
+        return context, budget
+
+
+class World:
+    """Picks the context and raises the agent's budget, round by round, asking the adversaries there are."""
+
+    def __init__(
+        self, plan: Plan, seeds: np.random.SeedSequence, agent: Agent, plays: Integers, asked: Integers
+    ) -> None:
+        self.plan, self.tapes, self.agent = plan, Tapes(plan, seeds), agent
+        self.plays, self.asked = plays, asked
+        self.last: tuple[Any, int, bool] | None = None
+        self.memories: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # of the two adversaries, for this run
+
+    def next_context(self, t: int) -> Any:
+        """Let round t begin: its context; the agent's ledger then knows B(t)."""
+        plan, tapes, unknown = self.plan, self.tapes, np.zeros(1, dtype=np.int64)
+        if not plan.adaptive:
+            context, budget = tapes.take(t, 1)
+            self._grant_units(int(budget[0]))
+            return context[0]
+        before = tapes.granted
+        if tapes.contexts is None and tapes.budget is not None and not plan.budget.watches_contexts:
+            self._grant_units(int(tapes.budget.take(t, 1, unknown)[0]))
+        if tapes.contexts is None:
+            history = self._history(t, None, tapes.granted > before, 0, tapes.context_random)
+            context = plan.check_context(plan.source.callback(history))
+        else:
+            context = tapes.contexts.take(t, 1, unknown > 0)[0]
+        if tapes.budget is None:
+            assert isinstance(plan.budget, budgets.Adaptive)
+            self.agent.ledger.grant_to(plan.budget.callback(self._history(t, context, False, 1, tapes.budget_random)))
+            tapes.granted = int(self.agent.ledger.account[GRANTED])
+        elif plan.budget.watches_contexts:
+            self._grant_units(int(tapes.budget.take(t, 1, np.array([context]))[0]))
+        return context
+
+    def _grant_units(self, units: int) -> None:
+        self.agent.ledger.account[GRANTED] = self.tapes.granted = units
+
+    def _history(self, t: int, context: Any, grew: bool, who: int, random: np.random.Generator) -> History:
+        ledger = self.agent.ledger
+        return History(
+            round=t, context=context, granted=ledger.granted, grew=grew, spent=ledger.spent, plays=self.plays.copy(),
+            asked=self.asked.copy(), last=self.last, random=random, memory=self.memories[who],
+        )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Linear rewards: an action with features x is worth ⟨x, θ⟩ plus normal noise. Fixed, drawn or adversarial features."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly import budgets, features
+from sparingly.compiling import compiled
+from sparingly.errors import InvalidInput
+from sparingly.learners.oful import dot
+from sparingly.problems.adversarial import Scenario
+from sparingly.randomness import bits_at, normal
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def worth(X: Floats, a: int, theta: Floats) -> float:
+    """⟨x_a, θ⟩."""
+    return dot(X[a], theta)
+
+
+@compiled
+def loss(X: Floats, a: int, theta: Floats) -> float:
+    """What row a of X loses against the best row."""
+    mine = worth(X, a, theta)
+    best = mine
+    for other in range(X.shape[0]):
+        best = max(best, worth(X, other, theta))
+    return best - mine
+
+
+@compiled
+def noisy(value: float, noise: float, key: np.uint64, k: int) -> float:
+    """The k-th answer of a run: the value plus normal noise."""
+    z, _ = normal(bits_at(key, k))
+    return value + noise * z
+
+
+class Linear:
+    """A linear bandit: `theta` (d,), and `arms` as features (A, d), a set for each round, or a source of features.
+
+    >>> Linear([0.6, 0.8], arms=[[1, 0], [0, 1]], noise=0.1)
+    Linear(dim=2, arms=Fixed(2 actions), noise=0.1)
+    """
+
+    def __init__(self, theta: ArrayLike, arms: Any, noise: float = 0.1, costs: ArrayLike | None = None) -> None:
+        try:
+            self.theta: Floats = np.array(theta, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"theta must be numbers of shape (d,): {error}") from None
+        if self.theta.ndim != 1 or self.theta.size == 0 or not np.isfinite(self.theta).all():
+            raise InvalidInput(f"theta must be finite numbers of shape (d,), not shape {self.theta.shape}")
+        if not 0.0 <= noise < np.inf:
+            raise InvalidInput(f"noise must be a finite number ≥ 0, not {noise!r}")
+        self.arms = features.as_features(arms)
+        if isinstance(self.arms, features.Features):
+            self.arms.check(self.dim)
+        self.noise = float(noise)
+        self.costs = None if costs is None else np.array(costs, dtype=np.float64)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self.theta.size
+
+    def __repr__(self) -> str:
+        return f"Linear(dim={self.dim}, arms={self.arms!r}, noise={self.noise:g})"
+
+
+def linear_trap(good_arm: int = 1) -> Scenario:
+    """The paper's counterexample to greedy as a linear bandit in d = 4: one coordinate for each context and arm."""
+    basis = np.eye(4)
+    theta = [0.5, 0.5, float(good_arm == 0), float(good_arm == 1)]
+    return Scenario(Linear(theta, features.WhenBudgetGrows(basis[:2], basis[2:]), noise=0.0), budgets.Bernoulli(0.5))
+
+
+def hypercube(dim: int, budget: int, signs: ArrayLike | None = None, noise: float = 1.0) -> Linear:
+    """The instance of the linear lower bound: all of {−1, 1}^dim as actions, θ = ±1/sqrt(B) in each coordinate."""
+    if not 1 <= dim <= 16:
+        raise InvalidInput(f"dim must lie in 1 … 16 (there are 2^dim actions), not {dim!r}")
+    pattern = np.ones(dim) if signs is None else np.sign(np.asarray(signs, dtype=np.float64))
+    if pattern.shape != (dim,) or (pattern == 0).any():
+        raise InvalidInput(f"signs must be {dim} numbers other than 0")
+    return Linear(pattern / np.sqrt(budget), list(itertools.product((-1.0, 1.0), repeat=dim)), noise=noise)
