@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 import sparingly as sp
 from sparingly.protocol import Decision
+from sparingly.testing import Scripted
 
 
 def fingerprint(agent: sp.Agent) -> tuple:
-    return agent._mind.words.tobytes(), tuple(agent._awaited.items()), agent._granted_on_top
+    return agent._mind.words.tobytes(), tuple(agent._awaited.items()), agent._scheduled
 
 
 def test_the_design_example(tmp_path):
@@ -123,6 +127,127 @@ def test_costs_are_charged_per_cell():
         d = agent.decide()
         agent.observe(d.id, float(d.action))
     assert agent.ledger.spent == agent.asked[0] @ [0.25, 2]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize("learner", [sp.UCB1(2), Scripted(2)], ids=["ours", "own"])
+def test_a_copy_is_an_agent_of_its_own(copied, learner):
+    agent = sp.Agent(learner, rule=sp.ExactMatching(), budget=4, seed=0)
+    twin = copied(agent)
+    twin.grant(2)
+    asks = 0
+    for _ in range(30):
+        d = twin.decide()
+        asks += d.ask
+        if d.ask:
+            twin.observe(d.id, 0.5)
+    assert asks == twin.asked.sum() == twin.ledger.spent <= twin.ledger.granted
+    if copied is not copy.copy:
+        assert agent.ledger.granted == 4
+        assert agent.decisions == 0
+
+
+class Shy(sp.ExactMatching):
+    """A rule of one's own, made from one of ours."""
+
+    def asks(self, question):
+        return question.asked == 0 and super().asks(question)
+
+
+class Second(sp.UCB1):
+    """A learner of one's own, made from one of ours."""
+
+    def start(self):
+        return {}
+
+    def choose(self, state, context, round, random):
+        return 1
+
+    def learn(self, state, context, action, reward):
+        pass
+
+
+def test_overridden_methods_are_used():
+    agent = sp.Agent(sp.UCB1(1), rule=Shy(), budget=10, seed=0)
+    assert [agent.decide().ask for _ in range(4)] == [True, False, False, False]
+    assert sp.Agent(Second(2), budget=10, seed=0).decide().action == 1
+    r = sp.simulate(sp.problems.Arms([0.5, 0.6]), Second(2), Shy(), 10, rounds=20, runs=1)
+    assert r.plays.ravel().tolist() == [0, 20]
+    assert r.asked[0, -1] == 1
+
+
+class Fails(Scripted):
+    """Breaks down in its third round."""
+
+    def choose(self, state, context, round, random):
+        random.random()
+        if round == 3:
+            raise RuntimeError("out of order")
+        return 0
+
+
+def test_a_failing_learner_changes_nothing():
+    agent = sp.Agent(Fails(2), rule=sp.Greedy(), budget=5, seed=0)
+    for _ in range(2):
+        agent.observe(agent.decide().id, 0.5)
+    before = fingerprint(agent), agent._mind.custom.random.bit_generator.state
+    with pytest.raises(RuntimeError, match="out of order"):
+        agent.decide()
+    assert (fingerprint(agent), agent._mind.custom.random.bit_generator.state) == before
+
+
+def test_names_of_ones_own_do_not_clash():
+    @dataclasses.dataclass(frozen=True)
+    class Odd(Scripted):
+        parameters: object = None
+        ties: str = "lowest"
+
+    @dataclasses.dataclass(frozen=True)
+    class Named:
+        policies: object = ("a",)
+
+        def asks(self, question):
+            return True
+
+    assert sp.Agent(Odd(2), rule=Named(), budget=3, seed=0).decide().ask
+
+
+def test_a_schedule_that_shrinks_is_an_error():
+    class Falling(sp.budgets.Schedule):
+        def __call__(self, round):
+            return max(0, 20 - round)
+
+    agent = sp.Agent(sp.UCB1(2), budget=Falling(), seed=0)
+    agent.decide()
+    with pytest.raises(sp.InvalidInput, match="only grows"):
+        agent.decide()
+    with pytest.raises(sp.InvalidInput, match="only grows"):
+        sp.simulate(sp.problems.Arms([0.5, 0.6]), sp.UCB1(2), sp.Always(), Falling(), rounds=30, runs=1)
+
+
+def test_grants_beside_a_schedule_are_kept():
+    agent = sp.Agent(sp.UCB1(2), budget=sp.budgets.Linear(1), seed=0)
+    agent.ledger.grant(100)
+    agent.grant(10)
+    for _ in range(50):
+        agent.decide()
+    assert agent.ledger.granted == 160
+
+
+@pytest.mark.parametrize("rule", [sp.Always(), sp.ExactMatching(), sp.PaperMatching()], ids=repr)
+def test_no_limit_means_no_limit(rule):
+    agent = sp.Agent(sp.UCB1(1, costs=[1e9]), rule=rule, budget=math.inf, seed=0)
+    assert all(agent.decide().ask for _ in range(12_000))
+    r = sp.simulate(sp.problems.Arms([0.5], costs=[1e9]), sp.UCB1(1), rule, math.inf, rounds=10**6, runs=1)
+    assert r.asked[0, -1] == 10**6
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_bad_seeds(seed):
+    with pytest.raises(sp.InvalidInput, match="seed"):
+        sp.Agent(sp.UCB1(2), seed=seed)
+    with pytest.raises(sp.InvalidInput, match="seed"):
+        sp.simulate(sp.problems.Arms([0.5]), sp.UCB1(1), sp.Never(), 1, seed=seed)
 
 
 def test_same_seed_same_decisions():

@@ -137,6 +137,47 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'problem = {type = "Arms", means = [[0.1], [0.2, 0.3]]}',
+        'problem = {type = "ContextualArms", means = [[0.1], [0.2]], contexts = {type = "Iid", probabilities = ["a"]}}',
+        'problem = {type = "ContextualArms", means = [[0.1], [0.2]], contexts = [[1], [2, 3]]}',
+        "rounds = 100000000000000000000000000",
+        "runs = 9223372036854775808",
+        "budget = 1e400",
+    ],
+)
+def test_no_mistake_in_a_file_leads_to_a_traceback(tmp_path, monkeypatch, capsys, line):
+    parts = {"problem": '{type = "Arms", means = [0.2, 0.8]}', "rounds": "10", "runs": "1", "budget": "5"}
+    key, _, value = line.partition(" = ")
+    (tmp_path / "bad.toml").write_text("\n".join(f"{k} = {v}" for k, v in (parts | {key: value}).items()))
+    monkeypatch.setattr("sys.argv", ["sparingly", "simulate", str(tmp_path / "bad.toml"), "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    if stop.value.code:  # an infinite budget is fine
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.startswith("sparingly: ")
+
+
+@pytest.mark.parametrize("title", ["[/bold] x", "cost $\\\\foo$ x", "[red]a[/red]"])
+def test_titles_are_text(tmp_path, title):
+    file = write_toml(tmp_path / "small.toml")
+    file.write_text(f'title = "{title}"\n' + file.read_text())
+    result = CliRunner().invoke(app, ["simulate", str(file), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert title.replace("\\\\", "\\") in result.output
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_first(tmp_path, monkeypatch, capsys):
+    file = write_toml(tmp_path / "small.toml")
+    monkeypatch.setattr("sys.argv", ["sparingly", "simulate", str(file), "--out", str(file)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    assert "Running" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", [[], ["simulate"], ["demo"]])
 def test_help_has_examples(command):
     result = CliRunner().invoke(app, [*command, "--help"])
@@ -146,7 +187,7 @@ def test_help_has_examples(command):
 
 
 def test_version_command():
-    assert CliRunner().invoke(app, ["version"]).output.strip() == sp.__version__
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == sp.__version__
 
 
 def test_the_demonstration_shows_what_it_is_for():

@@ -88,6 +88,7 @@ def test_infinite_budgets_ask_always():
         lambda: sp.Matching(0),
         lambda: sp.Matching(math.inf),
         lambda: sp.Matching(math.nan),
+        lambda: sp.Matching("a"),
         lambda: sp.Matching(1, beta=1.1),
         lambda: sp.Greedy(policies=0),
         lambda: sp.Greedy(policies=1.5),
@@ -99,8 +100,9 @@ def test_bad_parameters(make):
         make()
 
 
-def test_the_threshold_says_when_asking_stops():
-    agent = sp.Agent(sp.UCB1(arms=2), rule=sp.ExactMatching(), budget=40, seed=0)
+@pytest.mark.parametrize(("budget", "costs"), [(40, None), (1, None), (2, None), (0, [0, 1]), (3, [0, 1])])
+def test_the_threshold_says_when_asking_stops(budget, costs):
+    agent = sp.Agent(sp.UCB1(arms=2, costs=costs), rule=sp.ExactMatching(), budget=budget, seed=0)
     for _ in range(200):
         d = agent.decide()
         assert d.ask == (d.width >= d.threshold)

@@ -173,6 +173,42 @@ def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
     assert list(saved.parent.iterdir()) == [saved]
 
 
+@dataclasses.dataclass(frozen=True)
+class Derived(Coin):
+    """Has a field that is computed."""
+
+    total: int = dataclasses.field(init=False, default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lossy(Coin):
+    """Has a parameter that JSON would change."""
+
+    table: object = None
+
+
+def test_what_is_saved_can_be_read_back_as_it_was(tmp_path):
+    path = tmp_path / "a.json"
+    sp.Agent(Derived(2), seed=0).save(path)
+    assert sp.Agent.load(path, types=[Derived]).learner == Derived(2)
+    for table in ({1: 2}, (1, 2), 1j, print):
+        with pytest.raises(sp.InvalidInput, match="cannot be saved"):
+            sp.Agent(Lossy(2, table=table), seed=0).save(path)
+    agent = sp.Agent(sp.UCB1(2), budget=5, seed=0)
+    agent.ledger.charge(1)  # spent by the caller, not by an ask
+    agent.save(path)
+    assert sp.Agent.load(path).ledger.spent == 1
+
+
+def test_the_mode_of_a_file_is_kept(tmp_path):
+    path = tmp_path / "a.json"
+    agent = sp.Agent(sp.UCB1(2), seed=0)
+    agent.save(path)
+    path.chmod(0o640)
+    agent.save(path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
 def test_what_cannot_be_saved_says_so(tmp_path):
     class Plain:
         def asks(self, question):

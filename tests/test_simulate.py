@@ -152,6 +152,10 @@ def test_frame():
     assert len(frame) == 12
     assert frame.columns[:6].tolist() == ["run", "round", "regret", "asked", "spent", "budget"]
     assert set(frame["rule"]) == {"ExactMatching()"}
+    assert set(frame["schedule"]) == {"Bernoulli(p=0.2, amount=1.0)"}
+    result = small(checkpoints=3)
+    for name in ("regret", "asked", "spent", "budget"):
+        np.testing.assert_array_equal(frame[name], getattr(result, name).ravel())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,6 +266,10 @@ def test_adversaries_that_break_the_rules_are_refused():
         ({"checkpoints": [3, 2]}, "increase"),
         ({"checkpoints": [1, 99_999]}, "lie in 1"),
         ({"checkpoints": [0.5]}, "whole"),
+        ({"checkpoints": np.array([50, 20], dtype=np.uint64)}, "increase"),
+        ({"jobs": -1}, "jobs"),
+        ({"jobs": 1.5}, "jobs"),
+        ({"rounds": 10**26}, "rounds"),
         ({"spacing": "cubic"}, "spacing"),
         ({"path": "scenic"}, "path"),
     ],
@@ -280,9 +288,18 @@ def test_parts_that_do_not_fit():
         sp.simulate(PROBLEMS["bernoulli"], sp.UCB1(3), "Never", 5)
     with pytest.raises(sp.InvalidInput, match="different costs"):
         sp.simulate(PROBLEMS["beta with costs"], sp.UCB1(3, costs=[1, 1, 1]), sp.Never(), 5)
+    with pytest.raises(sp.InvalidInput, match="would never grow"):
+        sp.simulate(PROBLEMS["bernoulli"], sp.UCB1(3), sp.Never(), sp.budgets.WhenContext(5))
     trap = sp.problems.greedy_trap().problem
     with pytest.raises(sp.InvalidInput, match="waits for"):
         sp.simulate(trap, sp.UCB1(2, 2), sp.Never(), sp.budgets.WhenContext(0))
+
+
+@pytest.mark.parametrize("budget", [sp.budgets.Bernoulli(1.0, np.inf), sp.budgets.Bernoulli(0.5, 1e12)], ids=repr)
+def test_huge_budgets_never_wrap_around(budget):
+    r = sp.simulate(PROBLEMS["bernoulli"], sp.UCB1(3), sp.Always(), budget, rounds=200, runs=1, checkpoints=200)
+    np.testing.assert_array_equal(np.maximum.accumulate(r.budget[0]), r.budget[0])
+    assert (r.spent <= r.budget).all()
 
 
 def test_memory_does_not_grow_with_rounds():

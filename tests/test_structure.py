@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "sparingly"
 # From the ground up: a module may import from its own layer and from those above it in this list.
 LAYERS = [
     {"errors", "version"},
-    {"compiling", "history"},
+    {"checks", "compiling", "history"},
     {"randomness", "protocol"},
     {"ledger"},
     {"budgets", "contexts", "features", "rules", "learners"},

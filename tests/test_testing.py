@@ -99,6 +99,33 @@ class Shapeless(Sound):
         return {"wins": [1, 2, 3]}
 
 
+class LateMeddling(Sound):
+    """Changes its state while choosing, but not in the first rounds."""
+
+    def choose(self, state, context, round, random):
+        if round > 50:
+            state["wins"] += 1
+        return 0
+
+
+class Raises(Sound):
+    """Fails while learning."""
+
+    def learn(self, state, context, action, reward):
+        raise RuntimeError("no")
+
+
+@dataclasses.dataclass(frozen=True)
+class BarelyTooGenerous:
+    def asks(self, question):
+        return (question.asked + 1) * question.total_cost <= question.budget + 0.01
+
+
+def test_a_mutant_by_a_hundredth_is_caught():
+    with pytest.raises(sp.ContractBroken, match="the ledger refused"):
+        check_rule(BarelyTooGenerous())
+
+
 def test_a_sound_learner_passes():
     check_learner(Sound(arms=3, contexts=2))
 
@@ -111,6 +138,8 @@ def test_a_sound_learner_passes():
         (Unseeded(arms=3), "same seed gave different decisions"),
         (Wild(arms=3), r"must return an arm in 0 … 2, not 3"),
         (Shapeless(arms=3), "dict of numpy arrays"),
+        (LateMeddling(arms=3), "must not change the state"),
+        (Raises(arms=3), "RuntimeError: no"),
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, Sound) else "",
 )

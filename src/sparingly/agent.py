@@ -54,7 +54,7 @@ class Agent:
         self._mind = make_mind(learner, self.rule, costs, seed_sequence(seed))
         self._awaited: dict[int, Any] = {}  # decision → what the mind needs to learn from its answer
         self.schedule: Schedule | None = None
-        self._granted_on_top = 0  # by grant(), in millionths, beside the schedule
+        self._scheduled = 0  # what the schedule has granted so far, in millionths
         self.ledger = Ledger(account=self._mind.account)
         self._set_budget(budget)
 
@@ -69,9 +69,11 @@ class Agent:
 
     def _follow_schedule(self, t: int) -> None:
         assert self.schedule is not None
-        units = int(budget_in_units(self.schedule(t))) + self._granted_on_top
-        account = self.ledger.account
-        account[GRANTED] = max(int(account[GRANTED]), min(units, UNLIMITED))
+        units, account = int(budget_in_units(self.schedule(t))), self.ledger.account
+        if units < self._scheduled:
+            raise InvalidInput(f"a budget only grows, but {self.schedule!r} falls to {self.schedule(t):g} in round {t}")
+        account[GRANTED] = min(int(account[GRANTED]) + units - self._scheduled, UNLIMITED)
+        self._scheduled = units
 
     @property
     def decisions(self) -> int:
@@ -159,9 +161,7 @@ class Agent:
 
     def grant(self, amount: float) -> None:
         """Add to the budget. What was granted cannot be taken back."""
-        before = int(self.ledger.account[GRANTED])
         self.ledger.grant(amount)
-        self._granted_on_top += int(self.ledger.account[GRANTED]) - before
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one JSON file: learner, rule, ledger, statistics, randomness, what is awaited."""
@@ -175,6 +175,15 @@ class Agent:
         from sparingly.saving import load
 
         return load(path, tuple(types))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in self.__dict__.items() if name != "ledger"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copied or unpickled agent: the parts of its memory are views, and must be made anew."""
+        self.__dict__.update(state)
+        self._mind.attach()
+        self.ledger = Ledger(account=self._mind.account)
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, rule={self.rule!r}, decisions={self.decisions}, ledger={self.ledger!r})"

@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.checks import number, table, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.history import History
-from sparingly.ledger import UNIT, UNLIMITED, budget_in_units
+from sparingly.ledger import ROUNDING, UNIT, UNLIMITED, budget_in_units
 
 Integers = NDArray[np.int64]
 
@@ -39,7 +40,7 @@ def amount(formula: int, a: float, b: float, t: float) -> float:
 @compiled
 def units_at(formula: int, a: float, b: float, t: int) -> int:
     """B(t) in millionths, rounded down as `budget_in_units` does."""
-    scaled = amount(formula, a, b, float(t)) * UNIT + 1e-3
+    scaled = amount(formula, a, b, float(t)) * UNIT * (1.0 + ROUNDING)
     return int(scaled) if scaled < UNLIMITED else UNLIMITED
 
 
@@ -101,14 +102,6 @@ class _ScheduleTape:
         return tape
 
 
-def _positive(value: Any, name: str, *, zero: bool = False, most: float = math.inf) -> None:
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not good or math.isnan(value) or value < 0 or value > most or (value == 0 and not zero):
-        least = "≥ 0" if zero else "> 0"
-        bound = f" and ≤ {most:g}" if most < math.inf else ""
-        raise InvalidInput(f"{name} must be a number {least}{bound}, not {value!r}")
-
-
 @dataclass(frozen=True)
 class Linear(Schedule):
     """B(t) = rate · t.
@@ -120,7 +113,7 @@ class Linear(Schedule):
     rate: float
 
     def __post_init__(self) -> None:
-        _positive(self.rate, "rate", zero=True)
+        number(self.rate, "rate", least=0.0)
 
     @property
     def formula(self) -> tuple[int, float, float]:
@@ -135,8 +128,8 @@ class Polynomial(Schedule):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(self.power, "power", zero=True)
-        _positive(self.scale, "scale", zero=True)
+        number(self.power, "power", least=0.0, most=16.0)
+        number(self.scale, "scale", least=0.0, most=1e12)
 
     @property
     def formula(self) -> tuple[int, float, float]:
@@ -150,11 +143,11 @@ class Fixed(Schedule):
     amount: float
 
     def __post_init__(self) -> None:
-        _positive(self.amount, "amount", zero=True)
+        number(self.amount, "amount", least=0.0, infinite=True)
 
     @property
     def formula(self) -> tuple[int, float, float]:
-        return (LATE, float(self.amount), 0.0)
+        return (LATE, float(self.amount), 0.0)  # late by nothing
 
 
 @dataclass(frozen=True)
@@ -165,8 +158,8 @@ class Late(Schedule):
     start: int
 
     def __post_init__(self) -> None:
-        _positive(self.amount, "amount", zero=True)
-        _positive(self.start, "start")
+        number(self.amount, "amount", least=0.0, infinite=True)
+        whole(self.start, "start")
 
     @property
     def formula(self) -> tuple[int, float, float]:
@@ -181,10 +174,8 @@ class Periodic(Schedule):
     every: int
 
     def __post_init__(self) -> None:
-        _positive(self.amount, "amount", zero=True)
-        _positive(self.every, "every")
-        if self.every != int(self.every):
-            raise InvalidInput(f"every must be a whole number of rounds, not {self.every!r}")
+        number(self.amount, "amount", least=0.0, infinite=True)
+        whole(self.every, "every")
 
     @property
     def formula(self) -> tuple[int, float, float]:
@@ -201,10 +192,7 @@ class Sequence(Schedule):
     values: NDArray[np.float64]
 
     def __init__(self, values: ArrayLike) -> None:
-        try:
-            array = np.array(values, dtype=np.float64)  # a copy: the caller's array may change later
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a sequence of budgets must be numbers: {error}") from None
+        array = table(values, "a sequence of budgets", "(rounds,)")  # a copy: the caller's array may change later
         if array.ndim != 1 or array.size == 0:
             raise InvalidInput(f"a sequence of budgets must be a non-empty list of numbers, not shape {array.shape}")
         budget_in_units(array)  # refuses NaN and negative ones
@@ -240,8 +228,8 @@ class Bernoulli(Budget):
     amount: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(self.p, "p", zero=True, most=1.0)
-        _positive(self.amount, "amount", zero=True)
+        number(self.p, "p", least=0.0, most=1.0)
+        number(self.amount, "amount", least=0.0, infinite=True)
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _GrowingTape(self.amount, lambda contexts, count: random.random(count) < self.p)
@@ -255,8 +243,8 @@ class WhenContext(Budget):
     amount: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(self.context, "context", zero=True)
-        _positive(self.amount, "amount", zero=True)
+        whole(self.context, "context", least=0)
+        number(self.amount, "amount", least=0.0, infinite=True)
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _GrowingTape(self.amount, lambda contexts, count: np.broadcast_to(contexts == self.context, (count,)))
@@ -270,12 +258,13 @@ class _GrowingTape:
     """Counts the rounds in which the budget grows."""
 
     def __init__(self, amount: float, grows: Callable[[Integers, int], NDArray[np.bool_]]) -> None:
-        self.step, self.grows, self.total = int(budget_in_units(amount)), grows, 0
+        self.step, self.grows, self.times = int(budget_in_units(amount)), grows, 0
+        self.most = UNLIMITED // self.step if self.step > 0 else UNLIMITED
 
     def take(self, first: int, count: int, contexts: Integers) -> Integers:
-        budget = self.total + np.cumsum(self.grows(contexts, count), dtype=np.int64) * self.step
-        self.total = int(budget[-1])
-        return budget
+        times = self.times + np.cumsum(self.grows(contexts, count), dtype=np.int64)
+        self.times = int(times[-1])
+        return np.where(times <= self.most, times * self.step, UNLIMITED)
 
 
 @dataclass(frozen=True)

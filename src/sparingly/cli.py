@@ -1,4 +1,4 @@
-"""The command line: `sparingly simulate`, `sparingly demo`, `sparingly version`. Run any with --help for examples."""
+"""The command line: `sparingly simulate` and `sparingly demo`. Run any with --help for examples."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ app = typer.Typer(
 Out = Annotated[Path, typer.Option("--out", help="Where the results go.", show_default=True)]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads to use; all cores by default.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -63,23 +78,20 @@ def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = Fals
     _run_and_show(list(experiments()), out, jobs, quiet)
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    print(__version__)
-
-
 def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, quiet: bool) -> None:
     """Run experiments, print a table each, write one Parquet file and one figure."""
-    console = Console()
+    from rich.markup import escape
+
     from sparingly.lab import results
 
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
     done: dict[str, results.Results] = {}
     for experiment in experiments:
         start = time.perf_counter()
         if not quiet:
             size = f"{len(experiment.policies)} policies × {experiment.runs} runs"
-            console.print(f"Running [bold]{experiment.title}[/]: {size} …")
+            console.print(f"Running [bold]{escape(experiment.title)}[/]: {size} …")
         done[experiment.title] = dict(experiment.run(jobs=jobs, progress=False if quiet else None))
         console.print(results.table(experiment.title, done[experiment.title]))
         if not quiet:
@@ -87,7 +99,7 @@ def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, qu
     parquet, picture = out / "results.parquet", out / "figure.png"
     results.write_parquet(parquet, done)
     results.write_figure(picture, done)
-    console.print(f"Results: {parquet}\nFigure:  {picture}", soft_wrap=True)
+    console.print(f"Results: {parquet}\nFigure:  {picture}", soft_wrap=True, markup=False)
 
 
 def main() -> None:
@@ -97,6 +109,9 @@ def main() -> None:
     except SparinglyError as error:
         print(f"sparingly: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        print(f"sparingly: {error.filename or 'the results'}: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., object])
+CACHE_DIR = str(getattr(numba.config, "CACHE_DIR", ""))  # NUMBA_CACHE_DIR
 DISABLED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # NUMBA_DISABLE_JIT=1
 
 
@@ -58,13 +59,18 @@ def forget_stale_code() -> None:
     sources = sorted(package.rglob("*.py"))
     stamps = [f"{p.relative_to(package)} {p.stat().st_mtime_ns} {p.stat().st_size}" for p in sources]
     digest = hashlib.sha256("\n".join([numba.__version__, *stamps]).encode()).hexdigest()
-    note = package / "__pycache__" / "compiled-from.txt"
-    with contextlib.suppress(OSError):  # a package that cannot be written to is not being edited either
-        if not note.exists() or note.read_text() != digest:
-            for file in package.rglob("*.nb[ic]"):
-                file.unlink(missing_ok=True)
-            note.parent.mkdir(exist_ok=True)
-            note.write_text(digest)
+    for folder in {source.parent for source in sources}:
+        cache = folder / "__pycache__"
+        if CACHE_DIR:  # there, numba names a folder's cache after the folder and a hash of its path
+            path = hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()
+            cache = Path(CACHE_DIR) / f"{folder.name}_{path}"
+        note = cache / "compiled-from.txt"
+        with contextlib.suppress(OSError):  # a package that cannot be written to is not being edited either
+            if not note.exists() or note.read_text() != digest:
+                for file in cache.glob("*.nb[ic]"):
+                    file.unlink(missing_ok=True)
+                cache.mkdir(parents=True, exist_ok=True)
+                note.write_text(digest)
 
 
 forget_stale_code()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.checks import table, whole
 from sparingly.errors import InvalidInput
 from sparingly.history import History
 
@@ -54,7 +55,7 @@ class Iid(Contexts):
     probabilities: NDArray[np.float64] | None
 
     def __init__(self, probabilities: ArrayLike | None = None) -> None:
-        array = None if probabilities is None else np.array(probabilities, dtype=np.float64)
+        array = None if probabilities is None else table(probabilities, "probabilities", "(S,)")
         if array is not None and (array.ndim != 1 or not (array >= 0).all() or abs(array.sum() - 1) > 1e-9):
             raise InvalidInput(f"probabilities must be a list of numbers ≥ 0 that add up to 1, not {probabilities!r}")
         object.__setattr__(self, "probabilities", array)
@@ -81,7 +82,10 @@ class Given(Contexts):
     values: Integers
 
     def __init__(self, values: ArrayLike) -> None:
-        array = np.array(values)
+        try:
+            array = np.array(values)
+        except ValueError as error:
+            raise InvalidInput(f"given contexts must be a list of whole numbers: {error}") from None
         if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer) or (array < 0).any():
             raise InvalidInput("given contexts must be a non-empty list of whole numbers ≥ 0")
         object.__setattr__(self, "values", array.astype(np.int64))
@@ -108,8 +112,8 @@ class WhenBudgetGrows(Contexts):
     still: int = 1
 
     def check(self, contexts: int) -> None:
-        if not (0 <= self.grows < contexts and 0 <= self.still < contexts):
-            raise InvalidInput(f"contexts {self.grows} and {self.still} must lie in 0 … {contexts - 1}")
+        for name in ("grows", "still"):
+            whole(getattr(self, name), name, least=0, most=contexts - 1)
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
         return _Tape(lambda first, count, grew: np.where(grew, self.grows, self.still).astype(np.int64))

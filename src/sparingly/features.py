@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.checks import table, whole
 from sparingly.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -32,8 +33,7 @@ class Features:
     arms: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.arms, bool) or not isinstance(self.arms, int | np.integer) or self.arms < 1:
-            raise InvalidInput(f"arms must be a whole number ≥ 1, not {self.arms!r}")
+        whole(self.arms, "arms")
 
     def draw(self, random: np.random.Generator, first: int, count: int, grew: NDArray[np.bool_], dim: int) -> Floats:
         """The features of the next rounds, (count, A, d) or (1, A, d)."""
@@ -194,15 +194,11 @@ def as_features(features: Any) -> Any:
     """An array (A, d) means a fixed set, (N, A, d) one set a round."""
     if isinstance(features, Features) or hasattr(features, "callback"):
         return features
-    dimensions = np.ndim(features)
-    return Given(features) if dimensions == 3 else Fixed(features)
+    return Given(features) if table(features, "arms", "(A, d) or (rounds, A, d)").ndim == 3 else Fixed(features)
 
 
 def _finite(values: ArrayLike, dimensions: int, shape: str) -> Floats:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"features must be numbers of shape {shape}: {error}") from None
+    array = table(values, "features", shape)
     if array.ndim != dimensions or array.size == 0 or not np.isfinite(array).all():
         raise InvalidInput(f"features must be finite numbers of shape {shape}, not shape {array.shape}")
     return array

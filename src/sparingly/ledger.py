@@ -1,7 +1,8 @@
 """The hard budget: what was granted, what was spent, how often spending was refused. Pure, no I/O.
 
 Amounts are kept as whole millionths, so that sums are exact: costs are rounded up to the next millionth,
-budgets down, and no rounding error can overspend or refuse. A budget of infinity means no limit.
+budgets down, so that rounding can neither overspend nor refuse. Costs below a millionth are refused: rescale them
+and the budget. A budget of infinity means no limit.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.checks import number
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 
 UNIT = 1_000_000  # one unit of budget, in millionths
-UNLIMITED = 2**62  # what an infinite budget is in millionths; no sum of costs comes near
+UNLIMITED = 2**62  # what an infinite budget is in millionths; spending stops counting there
+MOST_BUDGET = 4e12  # the largest finite budget
+ROUNDING = 4.5e-16  # two units in the last place: 0.29 · 100 is meant to be 29
 MOST_COST = 1e9  # the costs of all cells together stay below this, so that 16·C fits into 64 bits with room
 
 GRANTED, SPENT, REFUSED = 0, 1, 2  # places in an account
@@ -27,7 +31,15 @@ Account = NDArray[np.int64]
 @compiled
 def can_pay(account: Account, cost: int) -> bool:
     """Whether `cost` can still be paid: spent + cost ≤ B(t)."""
-    return bool(account[SPENT] + cost <= account[GRANTED])
+    return bool(account[GRANTED] >= UNLIMITED or account[SPENT] + cost <= account[GRANTED])
+
+
+@compiled
+def spend(account: Account, cost: int, times: int) -> None:
+    """Count `times` payments that were checked before; under no limit the sum stops at UNLIMITED."""
+    if cost > 0:
+        room = (UNLIMITED - account[SPENT]) // cost
+        account[SPENT] = account[SPENT] + times * cost if times <= room else UNLIMITED
 
 
 @compiled
@@ -36,13 +48,13 @@ def charge(account: Account, cost: int) -> bool:
     if not can_pay(account, cost):
         account[REFUSED] += 1
         return False
-    account[SPENT] += cost
+    spend(account, cost, 1)
     return True
 
 
 def budget_in_units(amounts: ArrayLike) -> NDArray[np.int64]:
-    """Budgets as whole millionths, rounded down (a rounding error of 1e-9 below a millionth is forgiven)."""
-    scaled = np.floor(np.asarray(amounts, dtype=np.float64) * UNIT + 1e-3)
+    """Budgets as whole millionths, rounded down; what is too large to count is no limit."""
+    scaled = np.floor(np.asarray(amounts, dtype=np.float64) * UNIT * (1.0 + ROUNDING))
     if np.isnan(scaled).any() or (scaled < 0).any():
         raise InvalidInput(f"a budget must be a number ≥ 0, not {amounts!r}")
     return np.where(scaled < UNLIMITED, scaled, UNLIMITED).astype(np.int64)
@@ -55,7 +67,11 @@ def cost_in_units(costs: ArrayLike) -> NDArray[np.int64]:
         raise InvalidInput(f"a cost of asking must be a finite number ≥ 0, not {costs!r}")
     if values.sum() > MOST_COST:
         raise InvalidInput(f"the costs of asking add up to {values.sum():g}; at most {MOST_COST:g} is supported")
-    return np.ceil(values * UNIT - 1e-3).astype(np.int64)
+    if ((values > 0) & (values * UNIT < 1.0 - 1e-9)).any():
+        raise InvalidInput(
+            f"costs are counted in millionths, and {values[values > 0].min():g} is less; rescale costs and budget"
+        )
+    return np.ceil(values * UNIT * (1.0 - ROUNDING)).astype(np.int64)
 
 
 def in_amounts(units: Any) -> Any:
@@ -123,8 +139,7 @@ class Ledger:
 
 
 def _one_budget(amount: object, what: str) -> int:
-    if isinstance(amount, bool) or not isinstance(amount, int | float | np.integer | np.floating):
-        raise InvalidInput(f"{what} must be a number ≥ 0, not {amount!r}")
-    if math.isnan(amount) or amount < 0:
-        raise InvalidInput(f"{what} must be a number ≥ 0, not {amount!r}; budgets only grow")
-    return int(budget_in_units(float(amount)))
+    value = number(amount, what, least=0.0, infinite=True)
+    if MOST_BUDGET < value < math.inf:
+        raise InvalidInput(f"{what} must be at most {MOST_BUDGET:g}, or math.inf for no limit; not {value:g}")
+    return int(budget_in_units(value))

@@ -12,16 +12,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.checks import number
 from sparingly.compiling import notice
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.families import arms, linear
 from sparingly.families.custom import CustomRound
 from sparingly.learners.base import CUSTOM_CODE, TabularLearner, full_costs
+from sparingly.learners.base import built_in as our_learner
 from sparingly.learners.oful import OFUL
-from sparingly.ledger import GRANTED, SPENT, Account
+from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account
 from sparingly.protocol import Learner, QueryRule
 from sparingly.randomness import keys
 from sparingly.rules import CUSTOM, PAPER, Rule
+from sparingly.rules import built_in as our_rule
 
 Outcome = tuple[int, bool, float, float, Any]  # action, ask, width, threshold, ticket
 
@@ -30,6 +33,8 @@ class Mind(Protocol):
     """What an Agent needs of a family."""
 
     account: Account
+
+    def attach(self) -> None: ...
 
     @property
     def decisions(self) -> int: ...
@@ -50,17 +55,23 @@ class ArmsMind:
         self, learner: TabularLearner | Learner, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence
     ) -> None:
         codes = (
-            learner.code if isinstance(learner, TabularLearner) else CUSTOM_CODE,
-            rule.code if isinstance(rule, Rule) else CUSTOM,
+            learner.code if our_learner(learner) else CUSTOM_CODE,
+            rule.code if our_rule(rule) else CUSTOM,
         )
         self.shape = (learner.contexts, learner.arms)
         cost = full_costs(learner.costs if costs is None else costs, *self.shape)
         self.words = arms.remember(learner, rule, cost, codes, keys(seeds, 1)[0])
+        arms.decide(self.words.copy(), 0)  # loads the compiled code, or compiles it, while the notice is up
+        own = codes[0] == CUSTOM_CODE or codes[1] == CUSTOM
+        self.custom = CustomRound(self.words, learner, rule, seeds) if own else None
+        self.attach()
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy)."""
         self.memory = arms.open_memory(self.words)
         self.account: Account = self.memory.account
-        self.custom = (
-            CustomRound(self.words, learner, rule, seeds) if codes[0] == CUSTOM_CODE or codes[1] == CUSTOM else None
-        )
+        if self.custom is not None:
+            self.custom.attach(self.words)
 
     @property
     def decisions(self) -> int:
@@ -90,11 +101,9 @@ class ArmsMind:
             self.custom.learn(*ticket, reward)
 
     def check_reward(self, reward: object) -> float:
-        if isinstance(reward, int | float | np.integer | np.floating) and not isinstance(reward, bool):
-            value = float(reward)
-            if 0.0 <= value <= 1.0:
-                return value
-        raise InvalidInput(f"a reward must be a number in [0, 1], not {reward!r}; rescale it before you report it")
+        if type(reward) is float and 0.0 <= reward <= 1.0:
+            return reward
+        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
 
     def parts(self) -> dict[str, Any]:
         m = self.memory
@@ -130,7 +139,8 @@ class ArmsMind:
             awaited[u * self.shape[1] + a] += 1
         if not (asked == answered + awaited).all():
             raise UnreadableFile("asks, answers and awaited decisions do not add up")
-        if (cost * asked).sum() != self.account[SPENT] or self.account[SPENT] > self.account[GRANTED]:
+        paid = sum(int(c) * int(n) for c, n in zip(cost, asked, strict=True))
+        if min(paid, UNLIMITED) > self.account[SPENT] or self.account[SPENT] > self.account[GRANTED]:
             raise UnreadableFile("the ledger does not add up")
 
 
@@ -138,7 +148,7 @@ class LinearMind:
     """Linear rewards: a context is an array of features (A, d), a ticket is the row that was played."""
 
     def __init__(self, learner: OFUL, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence) -> None:
-        if not isinstance(rule, Rule):
+        if not our_rule(rule):
             raise InvalidInput(f"OFUL works with the rules of this library only, not with {rule!r}")
         if rule.code == PAPER and learner.costs is not None and set(learner.costs) != {1.0}:
             raise InvalidInput(
@@ -146,6 +156,11 @@ class LinearMind:
             )
         self.learner = learner
         self.words = linear.remember(learner, rule, keys(seeds, 1)[0])
+        linear.decide(self.words.copy(), np.zeros((max(1, len(learner.costs or [])), learner.dim)))  # see above
+        self.attach()
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy)."""
         self.memory = linear.open_memory(self.words)
         self.account: Account = self.memory.account
 
@@ -182,11 +197,7 @@ class LinearMind:
         linear.learn(self.words, ticket, reward)
 
     def check_reward(self, reward: object) -> float:
-        if isinstance(reward, int | float | np.integer | np.floating) and not isinstance(reward, bool):
-            value = float(reward)
-            if math.isfinite(value):
-                return value
-        raise InvalidInput(f"a reward must be a finite number, not {reward!r}")
+        return number(reward, "a reward")
 
     def parts(self) -> dict[str, Any]:
         return {"words": self.words}

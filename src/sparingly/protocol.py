@@ -20,7 +20,7 @@ class Decision(NamedTuple):
     action: int
     ask: bool  # whether to ask what the action was worth; the budget is already charged
     width: float  # of the interval around the action's value, counting the asks so far
-    threshold: float  # the rule asks while the width is at or above it
+    threshold: float  # the rule asks while the width is at or above it; NaN for a rule of one's own
 
 
 class Question(NamedTuple):

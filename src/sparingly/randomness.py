@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.checks import whole
 from sparingly.compiling import compiled
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio in 64 bits: the step from one state to the next
@@ -91,7 +92,9 @@ def beta(state: np.uint64, a: float, b: float) -> float:
 
 def seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
     """The root of all randomness of one agent or one simulation."""
-    return seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return np.random.SeedSequence(None if seed is None else whole(seed, "seed", least=0, most=2**128))
 
 
 def keys(seeds: np.random.SeedSequence, count: int) -> NDArray[np.uint64]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeGuard
 
+from sparingly.checks import number, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
-from sparingly.ledger import UNIT, UNLIMITED
+from sparingly.ledger import UNIT, UNLIMITED, budget_in_units, cost_in_units
 from sparingly.protocol import Question
 
 ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, CUSTOM = range(7)
@@ -20,6 +22,8 @@ ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, CUSTOM = range(7)
 @compiled
 def limit(rule: int, alpha: float, beta: float, granted: int, total_cost: int) -> int:
     """The largest n^q at which a cell is still asked for; −1: not at all. Grows with the budget only."""
+    if granted >= UNLIMITED:
+        return -1 if rule == NEVER else UNLIMITED
     if rule == EXACT:  # R1: (n^q + 1)·C ≤ B
         return granted // total_cost - 1 if total_cost > 0 else UNLIMITED
     if rule == PAPER:  # CBM-UCB: sqrt(1/(n^q ∨ 1)) ≥ 4 sqrt(C/B), that is n^q ∨ 1 ≤ B/(16 C)
@@ -29,7 +33,7 @@ def limit(rule: int, alpha: float, beta: float, granted: int, total_cost: int) -
         if granted == 0:
             return -1
         bound = 6.0 * (granted / UNIT) ** (2.0 - 2.0 * beta) / (alpha * alpha)
-        if granted >= UNLIMITED or bound >= UNLIMITED:
+        if bound >= UNLIMITED:
             return UNLIMITED
         return int(bound * (1.0 + 1e-12)) if bound >= 1.0 - 1e-12 else -1  # equality means ask, in spite of rounding
     return -1 if rule == NEVER else UNLIMITED  # the ledger alone limits Always and Greedy
@@ -114,7 +118,9 @@ class Rule:
 
     @property
     def code(self) -> int:
-        raise NotImplementedError  # every rule below names its own
+        raise InvalidInput(
+            f"{type(self).__name__} names no code; a rule of your own needs only asks(question), no base class"
+        )
 
     @property
     def parameters(self) -> tuple[float, float]:
@@ -123,11 +129,16 @@ class Rule:
 
     def asks(self, question: Question) -> bool:
         """The rule by itself, for use outside an agent: the same functions as everywhere."""
-        granted = min(int(question.budget * UNIT + 1e-3), UNLIMITED) if question.budget < math.inf else UNLIMITED
-        cost, total = (math.ceil(x * UNIT - 1e-3) for x in (question.cost, question.total_cost))
+        granted, spent = (int(x) for x in budget_in_units([question.budget, question.spent]))
+        cost, total = (int(x) for x in cost_in_units([question.cost, question.total_cost]))
         if self.code == GREEDY:
-            return int(question.spent * UNIT + 0.5) + cost <= granted
+            return granted >= UNLIMITED or spent + cost <= granted
         return bool(wants(self.code, question.asked, limit(self.code, *self.parameters, granted, total), cost))
+
+
+def built_in(rule: object) -> TypeGuard[Rule]:
+    """Whether a rule is one of ours; with `asks` overridden it is the user's own."""
+    return isinstance(rule, Rule) and type(rule).asks is Rule.asks
 
 
 @dataclass(frozen=True)
@@ -159,8 +170,7 @@ class Greedy(Rule):
     policies: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.policies, bool) or not isinstance(self.policies, int) or not 1 <= self.policies <= 1024:
-            raise InvalidInput(f"Greedy keeps between 1 and 1024 past policies, not {self.policies!r}")
+        whole(self.policies, "the number of past policies that Greedy keeps", most=1024)
 
     @property
     def code(self) -> int:
@@ -200,10 +210,8 @@ class Matching(Rule):
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.alpha < math.inf):
-            raise InvalidInput(f"alpha must be a finite number > 0, not {self.alpha!r}")
-        if not (0.0 <= self.beta <= 1.0):
-            raise InvalidInput(f"beta must lie in [0, 1], not {self.beta!r}")
+        number(self.alpha, "alpha", least=0.0, above=True)
+        number(self.beta, "beta", least=0.0, most=1.0)
 
     @property
     def code(self) -> int:

@@ -37,19 +37,33 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "learner": _describe(agent.learner),
         "rule": _describe(agent.rule),
         "schedule": None if agent.schedule is None else _describe(agent.schedule),
-        "granted_on_top": agent._granted_on_top,
+        "scheduled": agent._scheduled,
         "memory": agent._mind.parts(),
         "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
     plain = _encode(body)
-    text = json.dumps(plain | {"checksum": _checksum(plain)}, indent=1, allow_nan=False)
-    target = Path(path)
+    try:
+        text = json.dumps(plain | {"checksum": _checksum(plain)}, indent=1, allow_nan=False)
+        own = (type(agent.learner), type(agent.rule), type(agent.schedule))
+        again = _rebuild(_decode(json.loads(text)), {t.__name__: t for t in (*TYPES, *own)})
+    except (TypeError, ValueError, KeyError, AttributeError, SparinglyError) as error:
+        raise InvalidInput(f"this agent cannot be saved, for it could not be read back: {error}") from None
+    if again.learner != agent.learner or again.rule != agent.rule:
+        raise InvalidInput("this agent cannot be saved: a parameter of its learner or rule does not survive JSON")
+    _write(Path(path), text)
+
+
+def _write(target: Path, text: str) -> None:
+    """Replace a file at once: the new one is complete on disk before it takes the old one's place."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -88,7 +102,7 @@ def _describe(part: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(part):
         name = type(part).__name__
         raise InvalidInput(f"{name} cannot be saved: make it a dataclass, so that its parameters are known")
-    return {"type": type(part).__name__} | {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+    return {"type": type(part).__name__} | {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.init}
 
 
 def _restore_part(data: dict[str, Any], types: dict[str, type]) -> Any:
@@ -103,7 +117,7 @@ def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
     agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
-    agent._granted_on_top = int(body["granted_on_top"])
+    agent._scheduled = int(body["scheduled"])
     agent._mind.restore(body["memory"])
     agent._awaited = {
         int(number): ticket if isinstance(ticket, np.ndarray) else tuple(ticket) for number, ticket in body["awaited"]

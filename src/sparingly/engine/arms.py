@@ -25,12 +25,12 @@ from sparingly.families.arms import (
     ASKED,
     CONTEXTS,
     COST,
+    DENIED,
     LEARNER,
     MEAN,
     MOSS_ALPHA,
     OFFSET,
     RANDOM_TIES,
-    REFUSED,
     RULE,
     SCALE,
     SHRINK,
@@ -56,15 +56,14 @@ from sparingly.families.arms import (
 )  # fmt: skip
 from sparingly.learners import moss
 from sparingly.learners.base import UCB1_CODE
-from sparingly.ledger import GRANTED, SPENT, can_pay
-from sparingly.ledger import REFUSED as REFUSALS
+from sparingly.ledger import GRANTED, REFUSED, SPENT, UNLIMITED, can_pay, spend
 from sparingly.problems.rewards import BERNOULLI, coin, draw, edge
 from sparingly.rules import GREEDY, wants
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-LEADER, SURE, STRIDE, WINDOW, PAST = 0, 1, 2, 3, 4  # what the sprint remembers of a context: columns of `leads`
+LEADER, SURE, STRIDE, WINDOW, PAST = 0, 1, 2, 3, 4  # what the sprint remembers of a context: columns of the table
 FLOOR, CEILING, RIVAL = 0, 1, 2  # columns of `bounds`
 TINY = 1e-12  # far above the rounding error of an index, far below any difference that matters
 
@@ -92,19 +91,25 @@ class Block(NamedTuple):
 
 
 class Leads(NamedTuple):
-    """What the sprint remembers from one block to the next."""
+    """What the sprint remembers of each context, from round to round.
 
-    leads: Integers  # (S, 5) the leader, the age up to which it is sure, how far to look ahead, the age up to
+    At every age up to SURE the LEADER has the largest index, as long as no arm of the context but the leader is asked
+    about and, after each ask about it, its index with the level at FLOOR stays above RIVAL, the largest index that any
+    other arm can have with the level at CEILING. RIVAL is infinite where nothing is known of later rounds or only of
+    rounds without an ask: then the next ask ends the lead. FLOOR and CEILING hold up to age WINDOW.
+    """
+
+    table: Integers  # (S, 5) the leader, the age up to which it is sure, how far to look ahead, the age up to
     # which the bounds on the level hold, the arm of Greedy's past policy
     bounds: Floats  # (S, 3) a floor and a ceiling of the level, the largest index of any other arm at the ceiling
 
 
 def new_leads(contexts: int) -> Leads:
     """Nothing is known yet."""
-    leads = np.zeros((contexts, 5), dtype=np.int64)
-    leads[:, STRIDE] = 1
-    leads[:, PAST] = -1
-    return Leads(leads, np.zeros((contexts, 3)))
+    table = np.zeros((contexts, 5), dtype=np.int64)
+    table[:, STRIDE] = 1
+    table[:, PAST] = -1
+    return Leads(table, np.zeros((contexts, 3)))
 
 
 @inlined
@@ -186,9 +191,9 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
             m.account[GRANTED] = granted
             most = current_limit(m)
         now = age(m, u) + 1
-        if now > leads.leads[u, SURE]:
+        if now > leads.table[u, SURE]:
             find_leader(m, leads, u, now)
-        cell = u * m.head[ARMS] + leads.leads[u, LEADER]
+        cell = u * m.head[ARMS] + leads.table[u, LEADER]
         payable = can_pay(m.account, m.counts[cell, COST])
         wanted = greedy or wants(m.head[RULE], m.counts[cell, ASKED], most, m.counts[cell, COST])
         if greedy and not payable:
@@ -198,7 +203,7 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
             tick(m, u, 1)  # the policies that are kept are those of this round
             keep_policy(m)
             tick(m, u, -1)
-            leads.leads[:, PAST] = -1
+            leads.table[:, PAST] = -1
         if wanted and payable:
             i += ride(m, world, plays, leads, u, cell, most, stop - i if alone and not greedy else 1)
             continue
@@ -206,15 +211,15 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
         plays[cell] += 1
         ending = settle(m, cell, wanted)
         i += 1
-        if now >= leads.leads[u, SURE]:
+        if now >= leads.table[u, SURE]:
             look_ahead(m, leads, u, now, now + stop - i)
         if alone:
-            rest = min(stop - i, leads.leads[u, SURE] - now)
+            rest = min(stop - i, leads.table[u, SURE] - now)
             rest = same_ending(m, cell, ending, block, i, i + rest)
             tick(m, u, rest)
             plays[cell] += rest
-            if ending == REFUSED:
-                m.account[REFUSALS] += rest
+            if ending == DENIED:
+                m.account[REFUSED] += rest
             i += rest
     m.account[GRANTED] = granted_in(block, stop - 1)  # of the last round, even if it was skipped
 
@@ -223,14 +228,14 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
 def coast_on_past(m: Memory, plays: Integers, leads: Leads, block: Block, u: int, cell: int, i: int, stop: int) -> int:
     """Play Greedy's past policy while the leader's cell cannot be paid for; how many rounds that took."""
     certain = m.head[SLOTS] == 1 and m.head[TIE] != RANDOM_TIES  # then the past policy plays one arm per context
-    if not certain or leads.leads[u, PAST] < 0:
-        leads.leads[u, PAST] = past_action(m, u)
+    if not certain or leads.table[u, PAST] < 0:
+        leads.table[u, PAST] = past_action(m, u)
     if m.head[TIE] == RANDOM_TIES and leads.bounds[u, RIVAL] == math.inf:
-        leads.leads[u, SURE] = 0  # a tie is drawn anew in every round
+        leads.table[u, SURE] = 0  # a tie is drawn anew in every round
     rounds = 1
     if certain and m.head[CONTEXTS] == 1:
         rounds += same_ending(m, cell, UNASKED, block, i + 1, stop)
-    plays[u * m.head[ARMS] + leads.leads[u, PAST]] += rounds
+    plays[u * m.head[ARMS] + leads.table[u, PAST]] += rounds
     return rounds
 
 
@@ -245,8 +250,8 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, u: int, cell: i
     center, key = world.center[cell], world.key[cell]
     cost, asked = m.counts[cell, COST], m.counts[cell, ASKED]
     if rounds > 1:
-        rounds = min(rounds, leads.leads[u, SURE] - age(m, u), most - asked + 1)
-        if cost > 0:
+        rounds = min(rounds, leads.table[u, SURE] - age(m, u), most - asked + 1)
+        if cost > 0 and m.account[GRANTED] < UNLIMITED:
             rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
         rounds = max(rounds, 1)  # what is free may be asked for beyond the limit
     done = 0
@@ -270,10 +275,10 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, u: int, cell: i
         m.counts[cell, ANSWERED] = asked + done
         refresh(m, cell)
         if index(kind, m.values, cell, floor) <= rival:
-            leads.leads[u, SURE] = 0
+            leads.table[u, SURE] = 0
             break
     m.counts[cell, ASKED] = asked + done
-    m.account[SPENT] += done * cost
+    spend(m.account, cost, done)
     tick(m, u, done)
     plays[cell] += done
     return done
@@ -339,7 +344,7 @@ def ending_of(m: Memory, cell: int) -> int:
         return ANSWERABLE if payable else UNASKED
     if not wants(m.head[RULE], m.counts[cell, ASKED], current_limit(m), m.counts[cell, COST]):
         return UNASKED
-    return ANSWERABLE if payable else REFUSED
+    return ANSWERABLE if payable else DENIED
 
 
 @inlined
@@ -357,22 +362,22 @@ def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
 
     First with the bounds on the level that still hold from an earlier search, then exactly.
     """
-    if now <= leads.leads[u, WINDOW] and certain_leader(m, leads, u):
-        leads.leads[u, SURE] = leads.leads[u, WINDOW]
+    if now <= leads.table[u, WINDOW] and certain_leader(m, leads, u):
+        leads.table[u, SURE] = leads.table[u, WINDOW]
         return
-    stride = leads.leads[u, STRIDE]
+    stride = leads.table[u, STRIDE]
     exact = level(m, now)
     leads.bounds[u, FLOOR] = exact
     leads.bounds[u, CEILING] = level_bound(m, exact, now, stride)
-    leads.leads[u, WINDOW] = now + stride
+    leads.table[u, WINDOW] = now + stride
     if certain_leader(m, leads, u):
-        leads.leads[u, SURE] = now + stride
-        leads.leads[u, STRIDE] = min(stride + stride // 2 + 1, now // 64 + 1)
+        leads.table[u, SURE] = now + stride
+        leads.table[u, STRIDE] = min(stride + stride // 2 + 1, now // 64 + 1)
     else:
-        leads.leads[u, LEADER] = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
-        leads.leads[u, SURE] = now
+        leads.table[u, LEADER] = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
+        leads.table[u, SURE] = now
         leads.bounds[u, RIVAL] = math.inf
-        leads.leads[u, STRIDE] = max(stride // 4, 1)
+        leads.table[u, STRIDE] = max(stride // 4, 1)
 
 
 @inlined
@@ -388,7 +393,7 @@ def certain_leader(m: Memory, leads: Leads, u: int) -> bool:
         top = max(top, value)
     if not index(kind, m.values, first + arm, leads.bounds[u, FLOOR]) > second:
         return False
-    leads.leads[u, LEADER] = arm
+    leads.table[u, LEADER] = arm
     leads.bounds[u, RIVAL] = second
     return True
 
@@ -399,11 +404,11 @@ def look_ahead(m: Memory, leads: Leads, u: int, now: int, last: int) -> None:
     step, sure = 1, now
     while sure < last:
         ahead = min(now + step, last)
-        if not leads_until(m, u, leads.leads[u, LEADER], now, ahead):
+        if not leads_until(m, u, leads.table[u, LEADER], now, ahead):
             break
         sure = ahead
         step *= 2
-    leads.leads[u, SURE] = sure
+    leads.table[u, SURE] = sure
     leads.bounds[u, RIVAL] = math.inf  # holds for frozen statistics only: an ask ends it
 
 

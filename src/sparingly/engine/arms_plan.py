@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 
 from sparingly import budgets
 from sparingly.budgets import Budget, Fixed
+from sparingly.checks import table
+from sparingly.contexts import Contexts
 from sparingly.engine import arms as engine
 from sparingly.engine.plan import Plan, Record, Tapes
 from sparingly.errors import InvalidInput
 from sparingly.families import arms
 from sparingly.learners import UCB1
-from sparingly.learners.base import TabularLearner, full_costs
+from sparingly.learners.base import built_in as our_learner
+from sparingly.learners.base import full_costs
 from sparingly.ledger import REFUSED
 from sparingly.problems.arms import ContextualArms
 from sparingly.randomness import keys
-from sparingly.rules import Never, Rule
+from sparingly.rules import Never
+from sparingly.rules import built_in as our_rule
 
 BLOCK = 2**14  # rounds of tape in memory at a time
 LONG_BLOCK = 2**24  # rounds between two reports of progress where no tape is needed
@@ -35,7 +39,10 @@ class ArmsPlan(Plan):
 
     def __init__(self, problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         super().__init__(problem, learner, rule, budget, marks, skip)
-        contexts_there, arms_there = np.asarray(problem.means).shape
+        means = table(problem.means, "means", "(S, A)")
+        if means.ndim != 2 or not isinstance(problem.contexts, Contexts):
+            raise InvalidInput(f"{problem!r} needs means of shape (S, A) and contexts such as contexts.Iid()")
+        contexts_there, arms_there = means.shape
         made_for = (getattr(learner, "contexts", None), getattr(learner, "arms", None))
         if made_for != (contexts_there, arms_there):
             raise InvalidInput(
@@ -43,13 +50,11 @@ class ArmsPlan(Plan):
                 f"{made_for[0]} and {made_for[1]}; "
                 f"use {type(learner).__name__}(arms={arms_there}, contexts={contexts_there})"
             )
-        if problem.costs is not None and learner.costs is not None and not np.array_equal(problem.costs, learner.costs):
+        ours, theirs = (full_costs(part.costs, contexts_there, arms_there) for part in (learner, problem))
+        if problem.costs is not None and learner.costs is not None and not np.array_equal(ours, theirs):
             raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
-        self.costs: Floats = full_costs(
-            learner.costs if problem.costs is None else problem.costs, contexts_there, arms_there
-        )
+        self.costs: Floats = ours if problem.costs is None else theirs
         self.source = problem.contexts
-        means = np.asarray(problem.means, dtype=np.float64)
         self.gaps: Floats = np.asarray(means.max(axis=1, keepdims=True) - means).ravel()
         self.check_parts()
 
@@ -60,8 +65,8 @@ class ArmsPlan(Plan):
     @property
     def compiled(self) -> bool:
         return (
-            isinstance(self.learner, TabularLearner)
-            and isinstance(self.rule, Rule)
+            our_learner(self.learner)
+            and our_rule(self.rule)
             and isinstance(self.problem, ContextualArms)
             and type(self.problem).draw is ContextualArms.draw
             and not self.adaptive

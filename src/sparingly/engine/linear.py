@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.engine.plan import Record
+from sparingly.families.arms import ANSWERABLE
 from sparingly.families.linear import (
-    ANSWERABLE,
     CLOCK,
     RANDOM_TIES,
     RULE,

@@ -50,6 +50,8 @@ class Plan(ABC):
         """Refuse what is no learner or no rule, and worlds that wait for each other."""
         if self.source.watches_budget and self.budget.watches_contexts and not self.adaptive:
             raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
+        if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.shape[0]:
+            raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.shape[0] - 1}")
         Agent(self.learner, self.rule, costs=self.costs)
 
     @property
@@ -163,6 +165,8 @@ class Tapes:
         else:
             context = self.contexts.take(first, count, unknown > 0)
             budget = self.budget.take(first, count, context)
+        if self.plan.budget.formula[0] == budgets.TAPED and (np.diff(budget, prepend=self.granted) < 0).any():
+            raise InvalidInput(f"a budget only grows, but {self.plan.budget!r} falls in or after round {first}")
         self.granted = int(budget[-1])
         return context, budget
 

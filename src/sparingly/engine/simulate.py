@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.budgets import Budget, as_budget
+from sparingly.checks import choice, whole
 from sparingly.compiling import notice
 from sparingly.engine.arms_plan import ArmsPlan
 from sparingly.engine.linear_plan import LinearPlan
@@ -27,6 +28,7 @@ from sparingly.learners.oful import OFUL
 from sparingly.ledger import in_amounts
 from sparingly.problems.linear import Linear
 from sparingly.protocol import Learner, Problem, QueryRule
+from sparingly.randomness import seed_sequence
 from sparingly.rules import Rule
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Simulation:
     budget: Floats  # (runs, K) B(t)
     refused: Integers  # (runs,) how often the ledger had to refuse
     plays: Integers  # (runs, S, A) how often each cell was played
-    labels: dict[str, str] = field(default_factory=dict)  # problem, learner, rule, budget: what was run
+    labels: dict[str, str] = field(default_factory=dict)  # problem, learner, rule, schedule: what was run
 
     def frame(self) -> pandas.DataFrame:
         """All checkpoints of all runs as a pandas data frame, one row each."""
@@ -86,7 +88,7 @@ def simulate(
     budget: float | Budget,
     rounds: int = 100_000,
     runs: int = 20,
-    seed: int = 0,
+    seed: int | np.random.SeedSequence = 0,
     checkpoints: int | Sequence[int] | Integers = 200,
     spacing: Literal["log", "linear"] = "log",
     jobs: int | None = None,
@@ -95,7 +97,7 @@ def simulate(
 ) -> Simulation:
     """Run a learner and a rule on a problem under a budget, `runs` times, and record regret and asks.
 
-    `checkpoints` is how many rounds to record, spaced by `spacing`, or which ones. `jobs` limits the threads.
+    `checkpoints` is how many rounds to record at most, spaced by `spacing`, or which ones. `jobs` limits the threads.
     Results depend on the seed alone, never on `jobs`. `path` exists to check the engine against itself:
     "plain" plays every round, "agent" plays them on an Agent in Python; all give the same result.
 
@@ -104,24 +106,24 @@ def simulate(
     >>> r.regret.shape == (3, len(r.rounds)), int(r.refused.sum()), bool((r.asked <= 100).all())
     (True, 0, True)
     """
-    for name, value in (("rounds", rounds), ("runs", runs)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidInput(f"{name} must be a whole number ≥ 1, not {value!r}")
-    if path not in ("fast", "plain", "agent"):
-        raise InvalidInput(f"path must be 'fast', 'plain' or 'agent', not {path!r}")
-    marks = choose_checkpoints(int(rounds), checkpoints, spacing)
+    rounds, runs = whole(rounds, "rounds", most=10**15), whole(runs, "runs", most=10**6)
+    workers = (os.cpu_count() or 1) if jobs is None else whole(jobs, "jobs", most=4096)
+    choice(path, "path", ("fast", "plain", "agent"))
+    marks = choose_checkpoints(rounds, checkpoints, spacing)
     plan = make_plan(problem, learner, rule, as_budget(budget), marks, skip=path == "fast")
     by_agent = path == "agent" or not plan.compiled
     if not by_agent and plan.family not in _loaded:
         _loaded.add(plan.family)
         with notice(f"the simulator of {plan.family}"):  # the first use ever compiles, and says so
             plan.load()
-    bar = Progress(int(rounds) * int(runs), "simulating", progress)
-    seeds = np.random.SeedSequence(seed).spawn(int(runs))
+    bar = Progress(rounds * runs, "simulating", progress)
+    seeds = seed_sequence(seed).spawn(runs)
     one_run = plan.run_agent if by_agent else plan.run_compiled
-    records = _in_threads(lambda s: one_run(int(rounds), s, bar.add), seeds, jobs)
-    bar.close()
-    labels = {"problem": problem, "learner": learner, "rule": rule, "budget": plan.budget}
+    try:
+        records = _in_threads(lambda s: one_run(rounds, s, bar.add), seeds, workers)
+    finally:
+        bar.close()
+    labels = {"problem": problem, "learner": learner, "rule": rule, "schedule": plan.budget}
     return Simulation(
         rounds=marks,
         regret=np.array([r.regret for r, _ in records]),
@@ -146,12 +148,11 @@ def make_plan(problem: Any, learner: Any, rule: Any, budget: Budget, marks: Inte
     raise InvalidInput(f"{problem!r} is not a problem: it needs means, costs, contexts and draw")
 
 
-def _in_threads(call: Callable[[Any], Any], items: Sequence[Any], jobs: int | None) -> list[Any]:
+def _in_threads(call: Callable[[Any], Any], items: Sequence[Any], workers: int) -> list[Any]:
     """The results of `call` for all items, in order; compiled code releases the GIL, so threads use all cores."""
-    workers = min(jobs or os.cpu_count() or 1, len(items))
-    if workers == 1:
+    if min(workers, len(items)) == 1:
         return [call(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(min(workers, len(items))) as pool:
         try:
             return list(pool.map(call, items))
         except BaseException:
@@ -162,19 +163,17 @@ def _in_threads(call: Callable[[Any], Any], items: Sequence[Any], jobs: int | No
 def choose_checkpoints(
     rounds: int, checkpoints: int | Sequence[int] | Integers, spacing: Literal["log", "linear"] = "log"
 ) -> Integers:
-    """The rounds to record: `checkpoints` many up to the last one, or exactly those given."""
+    """The rounds to record: `checkpoints` many (fewer where two would be the same), or exactly those given."""
     if isinstance(checkpoints, int | np.integer) and not isinstance(checkpoints, bool):
-        if checkpoints < 1:
-            raise InvalidInput(f"at least one checkpoint is needed, not {checkpoints}")
-        if spacing not in ("log", "linear"):
-            raise InvalidInput(f"spacing must be 'log' or 'linear', not {spacing!r}")
-        count = min(int(checkpoints), rounds)
+        count = min(whole(checkpoints, "checkpoints", most=10**7), rounds)
+        choice(spacing, "spacing", ("log", "linear"))
         first = 1 if count > 1 else rounds
-        marks = np.geomspace(first, rounds, count) if spacing == "log" else np.linspace(rounds / count, rounds, count)
-        return np.unique(np.rint(marks).astype(np.int64))
-    marks = np.asarray(checkpoints)
-    if marks.ndim != 1 or marks.size == 0 or not np.issubdtype(marks.dtype, np.integer):
+        spaced = np.geomspace(first, rounds, count) if spacing == "log" else np.linspace(rounds / count, rounds, count)
+        return np.unique(np.rint(spaced).astype(np.int64))
+    given = np.asarray(checkpoints)
+    if given.ndim != 1 or given.size == 0 or not np.issubdtype(given.dtype, np.integer):
         raise InvalidInput("checkpoints must be a whole number or a list of whole numbers")
+    marks: Integers = given.astype(np.int64)
     if marks[0] < 1 or marks[-1] > rounds or (np.diff(marks) <= 0).any():
         raise InvalidInput(f"checkpoints must increase and lie in 1 … {rounds}")
-    return marks.astype(np.int64)
+    return marks

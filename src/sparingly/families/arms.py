@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.learners import moss, ucb1
-from sparingly.learners.base import MOSS_CODE, TIES, UCB1_CODE
+from sparingly.learners.base import MOSS_CODE, TIES, UCB1_CODE, TabularLearner
 from sparingly.ledger import GRANTED, Account, can_pay, charge, cost_in_units
 from sparingly.randomness import Stream, uniform
-from sparingly.rules import GREEDY, limit, threshold, wants, width
+from sparingly.rules import GREEDY, Greedy, Rule, limit, threshold, wants, width
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
@@ -34,7 +34,7 @@ KNOBS = 4
 COST, ASKED, ANSWERED = 0, 1, 2  # columns of the counts
 MEAN, SHRINK, OFFSET, TOTAL = 0, 1, 2, 3  # columns of the values
 
-UNASKED, ANSWERABLE, REFUSED = 0, 1, 2  # how a round can end: not asked, asked, refused by the ledger
+UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, refused by the ledger
 RANDOM_TIES = TIES["random"]
 
 
@@ -55,7 +55,6 @@ class Memory(NamedTuple):
     past_level: Floats  # (P·S,) and their levels
 
 
-@compiled
 def words_needed(contexts: int, arms: int, slots: int) -> int:
     """The length of the memory."""
     cells = contexts * arms
@@ -92,13 +91,15 @@ open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 def remember(learner: Any, rule: Any, costs: Floats, codes: tuple[int, int], key: np.uint64) -> Words:
     """A fresh memory for a learner and a rule, given the costs (S, A) and the codes of both."""
     contexts, arms = costs.shape
-    slots = getattr(rule, "policies", 0)
+    slots = rule.policies if isinstance(rule, Greedy) else 0
     words = np.zeros(words_needed(contexts, arms, slots), dtype=np.int64)
     words[[CONTEXTS, ARMS, SLOTS, LEARNER, RULE]] = contexts, arms, slots, *codes
-    words[TIE] = TIES[getattr(learner, "ties", "first")]
     memory = open_memory(words)
-    memory.knobs[[SCALE, MOSS_ALPHA]] = getattr(learner, "parameters", (1.0, 0.0))
-    memory.knobs[[RULE_ALPHA, RULE_BETA]] = getattr(rule, "parameters", (0.0, 0.0))
+    if isinstance(learner, TabularLearner):
+        words[TIE] = TIES[learner.ties]
+        memory.knobs[[SCALE, MOSS_ALPHA]] = learner.parameters
+    if isinstance(rule, Rule):
+        memory.knobs[[RULE_ALPHA, RULE_BETA]] = rule.parameters
     memory.counts[:, COST] = cost_in_units(costs).ravel()
     words[TOTAL_COST] = memory.counts[:, COST].sum()
     memory.random[0] = key
@@ -221,7 +222,7 @@ def settle(m: Memory, cell: int, wanted: bool) -> int:
     if not wanted:
         return UNASKED
     if not charge(m.account, m.counts[cell, COST]):
-        return REFUSED
+        return DENIED
     m.counts[cell, ASKED] += 1
     return ANSWERABLE
 
@@ -248,10 +249,20 @@ def decide(words: Words, u: int) -> tuple[int, bool, float, float]:
     bar = threshold(current_limit(m), m.clock[0] + 1, m.counts.shape[0])
     a, ending = play_round(m, u)
     ask = ending == ANSWERABLE
-    if m.head[RULE] == GREEDY and not ask:
-        bar = math.inf
     asked_before = m.counts[u * m.head[ARMS] + a, ASKED] - ask
-    return a, ask, width(asked_before, max(m.clock[0], 1), m.counts.shape[0]), bar
+    span = width(asked_before, max(m.clock[0], 1), m.counts.shape[0])
+    return a, ask, span, consistent(bar, span, ending)
+
+
+@compiled
+def consistent(bar: float, span: float, ending: int) -> float:
+    """A threshold that tells what was done: at most the width if asked, above it if the rule declined.
+
+    Widths tell n^q = 0 and 1 not apart (n^q ∨ 1), and what is free is asked for under any threshold.
+    """
+    if ending == ANSWERABLE and bar > span:
+        return 0.0
+    return math.inf if ending == UNASKED and bar <= span else bar
 
 
 @inlined

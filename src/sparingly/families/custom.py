@@ -26,6 +26,7 @@ from sparingly.families.arms import (
     UNASKED,
     Memory,
     Words,
+    consistent,
     learn,
     limit_now,
     live,
@@ -45,8 +46,7 @@ class CustomRound:
     def __init__(
         self, words: Words, learner: Learner | TabularLearner, rule: QueryRule, seeds: np.random.SeedSequence
     ) -> None:
-        self.words = words
-        self.memory: Memory = open_memory(words)
+        self.attach(words)
         self.rule = rule
         self.learner = cast(Any, learner)  # of the user, or one of ours: only the former has start, choose and learn
         self.random = np.random.Generator(np.random.PCG64(seeds))
@@ -56,8 +56,22 @@ class CustomRound:
         self.state: State = self.learner.start() if self.own_learner else {}
         self.past: list[tuple[State, int]] = []  # Greedy's reservoir: a state and the clock at its time
 
+    def attach(self, words: Words) -> None:
+        """Work on this memory (again, after a copy)."""
+        self.words = words
+        self.memory: Memory = open_memory(words)
+
     def decide(self, u: int) -> tuple[int, bool, float, float]:
-        """As `arms.decide`: (action, ask, width, threshold)."""
+        """As `arms.decide`: (action, ask, width, threshold). If the user's code fails, nothing has happened."""
+        before, dice = self.words.copy(), self.random.bit_generator.state
+        try:
+            return self._decide(u)
+        except BaseException:
+            self.words[:] = before
+            self.random.bit_generator.state = dice
+            raise
+
+    def _decide(self, u: int) -> tuple[int, bool, float, float]:
         m = self.memory
         t = int(m.clock[0]) + 1
         a = self._action(self.state, u, t)
@@ -69,7 +83,7 @@ class CustomRound:
         m.head[DECISIONS] += 1
         bar = threshold(limit_now(self.words), t, m.counts.shape[0]) if not self.own_rule else math.nan
         if self.greedy and not wanted:  # the learner does not live through this round
-            a, ending, bar = self._past_action(u), UNASKED, math.inf
+            a, ending = self._past_action(u), UNASKED
             cell = u * int(m.head[ARMS]) + a
         else:
             live(self.words, u)
@@ -78,7 +92,8 @@ class CustomRound:
             ending = settle_cell(self.words, cell, wanted)
         ask = ending == ANSWERABLE
         asked_before = int(m.counts[cell, ASKED]) - ask
-        return a, ask, width(asked_before, max(int(m.clock[0]), 1), m.counts.shape[0]), bar
+        span = width(asked_before, max(int(m.clock[0]), 1), m.counts.shape[0])
+        return a, ask, span, bar if self.own_rule else consistent(bar, span, ending)
 
     def learn(self, u: int, a: int, reward: float) -> None:
         """As `arms.learn`."""

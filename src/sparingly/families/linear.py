@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
+from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
 from sparingly.learners.base import TIES
 from sparingly.learners.oful import (
     DETERMINANT,
@@ -31,7 +32,18 @@ from sparingly.learners.oful import (
 )  # fmt: skip
 from sparingly.ledger import GRANTED, SPENT, Account, can_pay, charge, cost_in_units
 from sparingly.randomness import Stream, uniform
-from sparingly.rules import ALWAYS, EXACT, GREEDY, MATCHING, PAPER, Rule, exact_bar, matching_bar, paper_bar
+from sparingly.rules import (
+    ALWAYS,
+    EXACT,
+    GREEDY,
+    MATCHING,
+    PAPER,
+    Greedy,
+    Rule,
+    exact_bar,
+    matching_bar,
+    paper_bar,
+)  # fmt: skip
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
@@ -45,8 +57,6 @@ HEAD = 16
 NOISE, DELTA, RIDGE, LENGTH, NORM, SCALE, RULE_ALPHA, RULE_BETA = range(8)  # places among the knobs
 KNOBS = 8
 RANDOM_TIES = TIES["random"]
-
-UNASKED, ANSWERABLE, REFUSED = 0, 1, 2  # how a round can end
 
 
 class Memory(NamedTuple):
@@ -68,7 +78,6 @@ class Memory(NamedTuple):
     past_radius: Floats  # (P,)
 
 
-@compiled
 def words_needed(d: int, slots: int, prices: int, together: bool) -> int:
     """The length of the memory."""
     ellipsoid = 3 * d * d + 4
@@ -123,7 +132,7 @@ open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 def remember(learner: OFUL, rule: Rule, key: np.uint64, together: bool = False) -> Words:
     """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both."""
     costs = cost_in_units([1.0] if learner.costs is None else learner.costs)
-    slots = getattr(rule, "policies", 0)
+    slots = rule.policies if isinstance(rule, Greedy) else 0
     words = np.zeros(words_needed(learner.dim, slots, costs.size, together), dtype=np.int64)
     words[[DIM, SLOTS, RULE, TIE, RADIUS, TOGETHER, PRICES]] = (
         learner.dim, slots, rule.code, TIES[learner.ties], RADII[learner.radius], int(together), costs.size,
@@ -268,7 +277,7 @@ def play_round(m: Memory, X: Floats) -> tuple[int, int, float, float]:
     if not wanted:  # Algorithm 2, line 6
         return a, UNASKED, size, bar
     if not charge(m.account, price):
-        return a, REFUSED, size, bar
+        return a, DENIED, size, bar
     if not m.head[TOGETHER]:
         add(m.asked, X[a], m.y, m.work)
     return a, ANSWERABLE, size, bar

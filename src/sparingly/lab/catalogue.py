@@ -56,5 +56,5 @@ def build(catalogue: Catalogue, what: str, entry: Any, **extra: Any) -> Any:
         return catalogue[kind](**({k: v for k, v in extra.items() if k in accepted} | parameters))
     except SparinglyError as error:
         raise InvalidInput(f"{what} {kind}: {error}") from None
-    except TypeError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} {kind}: {error}; it takes {', '.join(accepted)}") from None

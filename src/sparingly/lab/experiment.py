@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparingly.budgets import Budget, as_budget
+from sparingly.checks import choice, whole
 from sparingly.engine import Simulation, simulate
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
@@ -54,6 +55,8 @@ def read_experiment(path: Path) -> Experiment:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
     try:
@@ -87,12 +90,10 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     if len({label for label, _, _ in policies}) < len(policies):
         raise InvalidInput("two policies have the same description; leave one of them out")
     numbers = {key: data[key] for key in ("rounds", "runs", "seed", "checkpoints", "spacing") if key in data}
-    for key, value in numbers.items():
-        least = 0 if key == "seed" else 1
-        if key != "spacing" and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise InvalidInput(f"{key} must be a whole number ≥ {least}, not {value!r}")
-    if numbers.get("spacing", "log") not in ("log", "linear"):
-        raise InvalidInput(f"spacing must be 'log' or 'linear', not {numbers['spacing']!r}")
+    for key, most in (("rounds", 10**15), ("runs", 10**6), ("seed", 2**128), ("checkpoints", 10**7)):
+        if key in numbers:
+            whole(numbers[key], key, least=0 if key == "seed" else 1, most=most)
+    choice(numbers.get("spacing", "log"), "spacing", ("log", "linear"))
     return Experiment(str(data.get("title", title)), problem, budget, tuple(policies), **numbers)
 
 

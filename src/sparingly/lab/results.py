@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 from matplotlib.figure import Figure
+from rich.markup import escape
 from rich.table import Table
 
 from sparingly.engine import Simulation
@@ -27,14 +28,18 @@ def table(title: str, results: Results) -> Table:
     """Regret, asks and refusals at the end of the runs."""
     first = next(iter(results.values()))
     runs = first.regret.shape[0]
-    view = Table(title=title, caption=f"{first.rounds[-1]:,} rounds, {runs} runs; ± is a 95 % interval of the mean")
+    view = Table(
+        title=escape(title), caption=f"{first.rounds[-1]:,} rounds, {runs} runs; ± is a 95 % interval of the mean"
+    )
     view.add_column("rule")
     for name in ("regret", "±", "asked", "spent", "budget", "refused"):
         view.add_column(name, justify="right")
     for label, result in results.items():
         mean, half = result.final_regret()
         last = [float(x[:, -1].mean()) for x in (result.asked, result.spent, result.budget)]
-        view.add_row(label, f"{mean:,.1f}", f"{half:,.1f}", *(f"{x:,.0f}" for x in last), f"{result.refused.sum():,}")
+        view.add_row(
+            escape(label), f"{mean:,.1f}", f"{half:,.1f}", *(f"{x:,.0f}" for x in last), f"{result.refused.sum():,}"
+        )
     return view
 
 
@@ -79,7 +84,7 @@ def _draw_regret(axis: Any, title: str, policies: Results) -> None:
         if result.regret.shape[0] > 1:
             low, high = np.quantile(result.regret, (0.1, 0.9), axis=0)
             axis.fill_between(result.rounds, low, high, color=COLOURS[place % len(COLOURS)], alpha=0.15, linewidth=0)
-    axis.set_title(title)
+    axis.set_title(title, parse_math=False)
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=10)
     axis.set_ylim(bottom=0)

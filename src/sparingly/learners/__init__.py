@@ -1,4 +1,4 @@
-"""Learners: each chooses optimistically. One file each; what the tabular ones share is in tabular.py."""
+"""Learners: each chooses optimistically. One file each; what the tabular ones share is in base.py."""
 
 from sparingly.learners.moss import MOSS
 from sparingly.learners.oful import OFUL

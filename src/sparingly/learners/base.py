@@ -6,12 +6,12 @@ round, and an *index* per arm made of that level and of what the arm's answers h
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 
+from sparingly.checks import choice, number, table, whole
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
 
@@ -19,43 +19,33 @@ UCB1_CODE, MOSS_CODE, CUSTOM_CODE = 0, 1, 2  # which formulas the compiled round
 TIES = {"first": 0, "random": 1}  # the lowest index, or each of the best with equal probability
 
 
-@dataclass(frozen=True, kw_only=True)
-class TabularOptions:
-    """Options shared by the tabular learners.
+@dataclass(frozen=True)
+class TabularLearner:
+    """One estimate per cell: `arms` actions in each of `contexts` contexts.
 
     `costs` is what asking costs, per arm (A,) or per cell (S, A); None means 1 each. `scale` multiplies the
     exploration bonus (1 is the paper's) and never touches the budget. `ties` is "first" or "random".
     """
 
+    arms: int
+    contexts: int = 1
+    _: KW_ONLY
     costs: Any = None
     scale: float = 1.0
     ties: str = "first"
 
-
-@dataclass(frozen=True)
-class TabularLearner(TabularOptions):
-    """One estimate per cell: `arms` actions in each of `contexts` contexts."""
-
-    arms: int
-    contexts: int = 1
-
     def __post_init__(self) -> None:
         for name in ("arms", "contexts"):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-                raise InvalidInput(f"{name} must be a whole number ≥ 1, not {count!r}")
-            object.__setattr__(self, name, int(count))
-        if not (0.0 <= self.scale < math.inf):
-            raise InvalidInput(f"scale must be a finite number ≥ 0, not {self.scale!r}")
-        if self.ties not in TIES:
-            raise InvalidInput(f"ties must be 'first' or 'random', not {self.ties!r}")
+            object.__setattr__(self, name, whole(getattr(self, name), name))
+        check_scale(self.scale)
+        choice(self.ties, "ties", TIES)
         if self.costs is not None:
             object.__setattr__(self, "costs", full_costs(self.costs, self.contexts, self.arms).tolist())
 
     @property
     def code(self) -> int:
         """Which compiled formulas serve this learner."""
-        raise NotImplementedError  # each learner names its own
+        raise InvalidInput(f"{type(self).__name__} names no code; a learner of your own needs no base class")
 
     @property
     def parameters(self) -> tuple[float, float]:
@@ -67,11 +57,19 @@ def full_costs(costs: Any, contexts: int, arms: int) -> np.ndarray[Any, np.dtype
     """Costs of asking for every cell, (S, A), from None, (A,) or (S, A)."""
     if costs is None:
         return np.ones((contexts, arms))
-    try:
-        values = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"costs must be numbers of shape ({arms},) or ({contexts}, {arms}): {error}") from None
+    values = table(costs, "costs", f"({arms},) or ({contexts}, {arms})")
     if values.shape not in ((arms,), (contexts, arms)):
         raise InvalidInput(f"costs must have shape ({arms},) or ({contexts}, {arms}), not {values.shape}")
     cost_in_units(values)  # refuses negative, NaN, infinite and too large ones
     return np.ascontiguousarray(np.broadcast_to(values, (contexts, arms)))
+
+
+def check_scale(scale: Any) -> None:
+    """A factor of the exploration bonus; squares of it must neither vanish nor overflow."""
+    if number(scale, "scale", least=0.0, most=1e100) < 1e-100 and scale != 0:
+        raise InvalidInput(f"scale must be 0 or at least 1e-100, not {scale!r}")
+
+
+def built_in(learner: object) -> TypeGuard[TabularLearner]:
+    """Whether a learner is one of ours; a subclass with `choose` of its own is the user's."""
+    return isinstance(learner, TabularLearner) and not hasattr(learner, "choose")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sparingly.checks import number
 from sparingly.compiling import compiled
-from sparingly.errors import InvalidInput
 from sparingly.learners.base import MOSS_CODE, TabularLearner
 
 
@@ -43,8 +43,7 @@ class MOSS(TabularLearner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (0.0 <= self.alpha < math.inf):
-            raise InvalidInput(f"alpha must be a finite number ≥ 0, not {self.alpha!r}")
+        number(self.alpha, "alpha", least=0.0, most=1e6)
 
     @property
     def code(self) -> int:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.checks import choice, number, table, whole
 from sparingly.compiling import apart, inlined
 from sparingly.errors import InvalidInput
+from sparingly.learners.base import TIES, check_scale
 from sparingly.ledger import cost_in_units
 
 Floats = NDArray[np.float64]
@@ -174,22 +176,18 @@ class OFUL:
     costs: Any = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.dim, bool) or not isinstance(self.dim, int | np.integer) or self.dim < 1:
-            raise InvalidInput(f"dim must be a whole number ≥ 1, not {self.dim!r}")
-        object.__setattr__(self, "dim", int(self.dim))
-        for name, least in (("noise", 0.0), ("norm", 0.0), ("scale", 0.0), ("ridge", None), ("length", None)):
-            value = getattr(self, name)
-            good = isinstance(value, int | float | np.floating | np.integer) and math.isfinite(value)
-            if not good or value < 0 or (least is None and value == 0):
-                raise InvalidInput(f"{name} must be a finite number {'> 0' if least is None else '≥ 0'}, not {value!r}")
-        if not 0.0 < self.delta < 1.0:
+        object.__setattr__(self, "dim", whole(self.dim, "dim", most=4096))
+        for name in ("noise", "norm"):
+            number(getattr(self, name), name, least=0.0)
+        for name in ("ridge", "length"):
+            number(getattr(self, name), name, least=0.0, above=True)
+        if not 0.0 < number(self.delta, "delta") < 1.0:
             raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
-        if self.radius not in RADII:
-            raise InvalidInput(f"radius must be 'determinant' or 'simple', not {self.radius!r}")
-        if self.ties not in ("first", "random"):
-            raise InvalidInput(f"ties must be 'first' or 'random', not {self.ties!r}")
+        check_scale(self.scale)
+        choice(self.radius, "radius", RADII)
+        choice(self.ties, "ties", TIES)
         if self.costs is not None:
-            costs = np.asarray(self.costs, dtype=np.float64)
+            costs = table(self.costs, "costs", "(A,)")
             if costs.ndim != 1 or costs.size == 0:
                 raise InvalidInput(f"costs must have shape (A,), one for each action, not {costs.shape}")
             cost_in_units(costs)

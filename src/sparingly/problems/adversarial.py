@@ -18,7 +18,7 @@ from sparingly.rules import Never
 
 
 class Scenario(NamedTuple):
-    """A problem together with the budget that makes it hard: `sp.simulate(*scenario_args, …)`."""
+    """A problem together with the budget that makes it hard: `problem, budget = greedy_trap()`."""
 
     problem: Any
     budget: budgets.Budget

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparingly.checks import table
 from sparingly.contexts import Contexts, as_contexts
 from sparingly.errors import InvalidInput
 from sparingly.learners.base import full_costs
@@ -66,17 +67,14 @@ class Arms(ContextualArms):
     """
 
     def __init__(self, means: ArrayLike, costs: ArrayLike | None = None, rewards: str | Rewards = "bernoulli") -> None:
-        array = np.asarray(means)
+        array = table(means, "means", "(A,)")
         if array.ndim != 1:
             raise InvalidInput(f"means must have shape (A,), not {array.shape}; use ContextualArms for (S, A)")
         super().__init__(array[np.newaxis, :], costs=costs, rewards=rewards)
 
 
 def _table(means: ArrayLike) -> Floats:
-    try:
-        array = np.array(means, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"means must be numbers of shape (S, A): {error}") from None
+    array = table(means, "means", "(S, A)")
     if array.ndim != 2 or array.size == 0:
         raise InvalidInput(f"means must have shape (S, A), not {array.shape}")
     if not ((array >= 0.0) & (array <= 1.0)).all():

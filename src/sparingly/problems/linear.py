@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly import budgets, features
+from sparingly.checks import number, table, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.learners.oful import dot
@@ -49,19 +50,14 @@ class Linear:
     """
 
     def __init__(self, theta: ArrayLike, arms: Any, noise: float = 0.1, costs: ArrayLike | None = None) -> None:
-        try:
-            self.theta: Floats = np.array(theta, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"theta must be numbers of shape (d,): {error}") from None
+        self.theta: Floats = table(theta, "theta", "(d,)")
         if self.theta.ndim != 1 or self.theta.size == 0 or not np.isfinite(self.theta).all():
             raise InvalidInput(f"theta must be finite numbers of shape (d,), not shape {self.theta.shape}")
-        if not 0.0 <= noise < np.inf:
-            raise InvalidInput(f"noise must be a finite number ≥ 0, not {noise!r}")
         self.arms = features.as_features(arms)
         if isinstance(self.arms, features.Features):
             self.arms.check(self.dim)
-        self.noise = float(noise)
-        self.costs = None if costs is None else np.array(costs, dtype=np.float64)
+        self.noise = number(noise, "noise", least=0.0)
+        self.costs = None if costs is None else table(costs, "costs", "(A,)")
 
     @property
     def dim(self) -> int:
@@ -81,8 +77,8 @@ def linear_trap(good_arm: int = 1) -> Scenario:
 
 def hypercube(dim: int, budget: int, signs: ArrayLike | None = None, noise: float = 1.0) -> Linear:
     """The instance of the linear lower bound: all of {−1, 1}^dim as actions, θ = ±1/sqrt(B) in each coordinate."""
-    if not 1 <= dim <= 16:
-        raise InvalidInput(f"dim must lie in 1 … 16 (there are 2^dim actions), not {dim!r}")
+    whole(dim, "dim (there are 2^dim actions)", most=16)
+    whole(budget, "budget")
     pattern = np.ones(dim) if signs is None else np.sign(np.asarray(signs, dtype=np.float64))
     if pattern.shape != (dim,) or (pattern == 0).any():
         raise InvalidInput(f"signs must be {dim} numbers other than 0")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.checks import choice, number
 from sparingly.compiling import apart, compiled
-from sparingly.errors import InvalidInput
 from sparingly.randomness import SHIFT_11, beta, bits_at, normal
 
 FIXED, BERNOULLI, BETA, NORMAL = range(4)
@@ -96,8 +96,7 @@ class Beta(Rewards):
     concentration: float = 10.0
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.concentration < math.inf):
-            raise InvalidInput(f"concentration must be a finite number > 0, not {self.concentration!r}")
+        number(self.concentration, "concentration", least=0.0, above=True)
 
     @property
     def code(self) -> int:
@@ -115,8 +114,7 @@ class TruncatedNormal(Rewards):
     deviation: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.deviation <= 1.0):
-            raise InvalidInput(f"deviation must lie in (0, 1], not {self.deviation!r}")
+        number(self.deviation, "deviation", least=0.0, above=True, most=1.0)
 
     @property
     def code(self) -> int:
@@ -145,6 +143,4 @@ def as_rewards(rewards: str | Rewards) -> Rewards:
     """A distribution by name or as an object."""
     if isinstance(rewards, Rewards):
         return rewards
-    if rewards not in BY_NAME:
-        raise InvalidInput(f"rewards must be one of {', '.join(BY_NAME)} or a Rewards object, not {rewards!r}")
-    return BY_NAME[rewards]()
+    return BY_NAME[choice(rewards, "rewards", BY_NAME)]()
