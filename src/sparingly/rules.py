@@ -89,15 +89,16 @@ def exact_bar(
     Equal prices: N(ε) ≤ k with k = ⌊left/price⌋ means that k + 1 asks of width ε would exceed the potential:
     (k + 1) log(1 + ε²) > potential(k + 1), an inequality that is solved for ε. Other prices: an ask of price c has the
     rate ρ = log(1 + ε²)/c, and K units can go into asks of rate ≥ ρ only if ρK ≤ potential(K/cheapest); so ask if
-    ρ·left exceeds potential(left/cheapest). What is free is always asked for.
+    ρ·left exceeds potential(left/cheapest). What is free is always asked for. With nothing left the bar is as high as
+    any width can be; rounding aside, no action is above it.
     """
     if price == 0 or left >= UNLIMITED // 2:
         return 0.0
-    if left < price:
-        return math.inf
     if cheapest == dearest:
         asks = float(left // price + 1)
         square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) / asks + 1e-15)
+    elif left <= 0:
+        return math.inf
     else:
         asks = left / cheapest
         square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) * price / left + 1e-15)

@@ -18,11 +18,11 @@ from sparingly.families.arms import ANSWERABLE
 from sparingly.families.linear import (
     CLOCK,
     RANDOM_TIES,
-    RULE,
     SCALE,
     TIE,
     Memory,
     Words,
+    above,
     bar_of,
     look,
     norm_in,
@@ -35,7 +35,6 @@ from sparingly.learners.oful import STALE, dot, multiply
 from sparingly.ledger import GRANTED, SPENT, charge
 from sparingly.problems.linear import loss, noisy, worth
 from sparingly.randomness import uniform
-from sparingly.rules import EXACT
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -112,9 +111,8 @@ def fixed_round(m: Memory, world: World, X: Floats, fixed: FixedSet, asks: int) 
             if uniform(m.random) * tied < 1.0:
                 a = b
     m.head[CLOCK] += 1
-    bar, size = bar_of(m, price_of(m, a)), math.sqrt(fixed.square[a])
-    wanted = size > bar if m.head[RULE] == EXACT else size >= bar
-    if not wanted or not charge(m.account, price_of(m, a)):
+    price = price_of(m, a)
+    if not above(m, math.sqrt(fixed.square[a]), bar_of(m, price), price) or not charge(m.account, price):
         return a, False
     norm_in(m.known, X[a], fixed.y)  # V⁻¹x before the update
     shrink = 1.0 / (1.0 + fixed.square[a])

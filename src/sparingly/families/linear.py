@@ -230,6 +230,14 @@ def bar_of(m: Memory, price: int) -> float:
     return 0.0 if rule == ALWAYS else math.inf
 
 
+@inlined
+def above(m: Memory, size: float, bar: float, price: int) -> bool:
+    """Whether the rule wants to ask: R2 strictly above its bar, and not where only rounding would put it there."""
+    if m.head[RULE] == EXACT:
+        return size > bar and can_pay(m.account, price)
+    return size >= bar
+
+
 @apart
 def keep_policy(m: Memory, bonus: float) -> None:
     """Greedy's reservoir: the l-th policy takes each slot with probability 1/l."""
@@ -273,7 +281,7 @@ def play_round(m: Memory, X: Floats) -> tuple[int, int, float, float]:
         bar = bar_of(m, price)
     m.head[CLOCK] += 1
     size = norm_in(m.asked, X[a], m.y)
-    wanted = size > bar if m.head[RULE] == EXACT else size >= bar
+    wanted = above(m, size, bar, price)
     if not wanted:  # Algorithm 2, line 6
         return a, UNASKED, size, bar
     if not charge(m.account, price):
