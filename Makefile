@@ -21,6 +21,7 @@ test: $(VENV)/ready
 bench: $(VENV)/ready
 	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
+	$(BIN)/python -m benchmarks.linear
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"

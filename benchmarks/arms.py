@@ -19,7 +19,7 @@ import numpy as np
 
 import sparingly as sp
 from benchmarks import c_program
-from benchmarks.timing import Timing, race
+from benchmarks.timing import race, report
 from sparingly.randomness import keys
 
 MEANS = [0.6] + [0.5] * 9
@@ -28,10 +28,12 @@ ROUNDS = 100_000
 PEER_ROUNDS = 2_000
 
 
-def simulate(means: list[float], rounds: int = ROUNDS, **options: object) -> sp.Simulation:
-    """One run of UCB1 asking always, through the public call."""
+def simulate(means: list[float], rounds: int = ROUNDS, runs: int = 1, **options: object) -> sp.Simulation:
+    """UCB1 asking always, through the public call, on one core."""
     problem, learner = sp.problems.Arms(means), sp.UCB1(arms=len(means))
-    return sp.simulate(problem, learner, sp.Always(), np.inf, rounds=rounds, runs=1, checkpoints=1, jobs=1, **options)
+    return sp.simulate(
+        problem, learner, sp.Always(), np.inf, rounds=rounds, runs=runs, checkpoints=1, jobs=1, **options
+    )
 
 
 def noise_of_run_zero(cells: int) -> np.ndarray:
@@ -103,14 +105,6 @@ def peers() -> dict[str, object]:
     return found
 
 
-def report(title: str, timings: dict[str, Timing], ours: str) -> None:
-    """Print a race, each candidate with its ratio to ours."""
-    print(f"\n{title}")
-    for name, timing in timings.items():
-        ratio = "" if name == ours else f"   {timing.best / timings[ours].best:8.1f} × ours"
-        print(f"  {name:42s} {timing} per round{ratio}")
-
-
 def race_engine() -> None:
     """Asking always, A = 10, T = 100,000: the same plays as the C program, and how long they take."""
     for title, means in (("one arm at 0.6, nine at 0.5", MEANS), ("means 0.05, 0.15, …, 0.95", SPREAD)):
@@ -119,6 +113,7 @@ def race_engine() -> None:
         timings = race(
             {
                 "sparingly, sp.simulate": (lambda means=means: simulate(means), ROUNDS),
+                "sparingly, 20 runs": (lambda means=means: simulate(means, runs=20), 20 * ROUNDS),
                 "sparingly, plain loop": (lambda means=means: simulate(means, path="plain"), ROUNDS),
                 "C, gcc -O3": (c, ROUNDS),
             }

@@ -1,4 +1,4 @@
-"""The C program that the engine is measured against, compiled when needed into a temporary folder."""
+"""The C programs that the engine is measured against, compiled when needed into a temporary folder."""
 
 from __future__ import annotations
 
@@ -7,27 +7,67 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 
-def ucb1(rounds: int, means: list[float], keys: NDArray[np.uint64]) -> Callable[[], NDArray[np.int64]]:
-    """A call that runs ucb1.c from the start and returns the plays of each arm."""
+
+@cache
+def library(name: str) -> ctypes.CDLL:
+    """NAME.c beside this file, compiled with -O3."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise SystemExit("a C compiler (cc or gcc) is needed for this benchmark")
-    source = Path(__file__).parent / "ucb1.c"
-    target = Path(tempfile.mkdtemp(prefix="sparingly-bench-")) / "ucb1.so"
+    source = Path(__file__).parent / f"{name}.c"
+    target = Path(tempfile.mkdtemp(prefix="sparingly-bench-")) / f"{name}.so"
     subprocess.run([compiler, "-O3", "-shared", "-fPIC", str(source), "-o", str(target), "-lm"], check=True)
-    library = ctypes.CDLL(str(target))
+    return ctypes.CDLL(str(target))
+
+
+def call(function: Any, *arguments: int | float | np.uint64 | NDArray[Any]) -> None:
+    """Call a C function with whole numbers, doubles and arrays."""
+    converted: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, np.uint64):
+            converted.append(ctypes.c_uint64(int(argument)))
+        elif isinstance(argument, np.ndarray):
+            converted.append(ctypes.c_void_p(argument.ctypes.data))
+        else:
+            converted.append(ctypes.c_double(argument) if isinstance(argument, float) else ctypes.c_int64(argument))
+    function(*converted)
+
+
+def ucb1(rounds: int, means: list[float], keys: NDArray[np.uint64]) -> Callable[[], NDArray[np.int64]]:
+    """A call that runs ucb1.c from the start and returns the plays of each arm."""
     array = np.array(means)
 
-    def call() -> NDArray[np.int64]:
-        plays, totals = np.zeros(array.size, dtype=np.int64), np.zeros(array.size)
-        pointers = [ctypes.c_void_p(part.ctypes.data) for part in (array, keys, plays, totals)]
-        library.ucb1(ctypes.c_int64(rounds), ctypes.c_int64(array.size), *pointers)
+    def run() -> NDArray[np.int64]:
+        plays = np.zeros(array.size, dtype=np.int64)
+        call(library("ucb1").ucb1, rounds, array.size, array, keys, plays, np.zeros(array.size))
         return plays
 
-    return call
+    return run
+
+
+def oful(
+    rounds: int, features: Floats, theta: Floats, key: np.uint64, noise: float, delta: float
+) -> Callable[[], NDArray[np.int64]]:
+    """A call that runs oful.c from the start; features are (rounds, A, d), or (A, d) for a fixed set."""
+    arms, d = features.shape[-2:]
+
+    def run() -> NDArray[np.int64]:
+        plays = np.zeros(arms, dtype=np.int64)
+        rooms = [np.eye(d), np.zeros(d), np.zeros(d), np.zeros(d), plays]
+        common = (rounds, arms, d, features, theta, key, noise, delta, *rooms)
+        if features.ndim == 3:
+            call(library("oful").changing, *common)
+        else:
+            call(library("oful").fixed, *common, np.zeros(arms), np.zeros(arms))
+        return plays
+
+    return run

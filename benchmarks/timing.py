@@ -31,3 +31,11 @@ def race(candidates: dict[str, tuple[Callable[[], object], int]], turns: int = 1
     return {
         name: Timing(best[name], sorted(taken)[len(taken) // 2] / best[name] - 1.0) for name, taken in seconds.items()
     }
+
+
+def report(title: str, timings: dict[str, Timing], ours: str) -> None:
+    """Print a race, each candidate with its ratio to ours."""
+    print(f"\n{title}")
+    for name, timing in timings.items():
+        ratio = "" if name == ours else f"   {timing.best / timings[ours].best:8.1f} × ours"
+        print(f"  {name:42s} {timing} per round{ratio}")

@@ -30,6 +30,7 @@ SMALL = {
 def test_shipped_experiments_can_be_read(path):
     experiment = read_experiment(path)
     assert [label for label, _, _ in experiment.policies] == ["Greedy", "PaperMatching", "ExactMatching"]
+    assert isinstance(experiment.problem, sp.problems.Linear) == (path.stem == "half_spaces")
 
 
 def test_an_experiment_with_everything():

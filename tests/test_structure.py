@@ -69,13 +69,21 @@ def documents():
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
-def test_examples_in_the_documents_run(path, tmp_path, monkeypatch):
-    """All Python blocks of a document run in order, as one module."""
+def test_examples_in_the_documents_run(path, tmp_path, monkeypatch, capsys):
+    """All Python blocks of a document run in order, as one module; a text block is what they have printed."""
     module = types.ModuleType("document")
     monkeypatch.setitem(sys.modules, "document", module)  # dataclasses look their module up
     monkeypatch.chdir(tmp_path)
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)):
         exec(compile(block, f"{path.name}, example {number}", "exec"), module.__dict__)
+    printed = capsys.readouterr().out
+    for block in re.findall(r"```text\n(.*?)```", path.read_text(), flags=re.DOTALL):
+        assert block in printed
+
+
+def test_no_number_was_left_out():
+    for path in documents():
+        assert not re.findall(r"\b[A-Z]+_(?:NS|US|RATIO)\b", path.read_text()), path.name
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)

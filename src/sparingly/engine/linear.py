@@ -25,7 +25,6 @@ from sparingly.families.linear import (
     above,
     bar_of,
     look,
-    norm_in,
     play_round,
     price_of,
     radius,
@@ -49,11 +48,11 @@ class World(NamedTuple):
 
 
 class FixedSet(NamedTuple):
-    """What is kept of a fixed set of actions: ⟨x, θ̂⟩ (A,), ‖x‖² in V⁻¹ (A,), and V⁻¹x of the one asked about (d,)."""
+    """What is kept of a fixed set of actions, (A,) each: ⟨x, θ̂⟩, ‖x‖² in V⁻¹, and what the action loses."""
 
     mean: Floats
     square: Floats
-    y: Floats
+    gap: Floats
 
 
 @compiled
@@ -71,12 +70,13 @@ def run_block(
         X = features[min(j, features.shape[0] - 1)]
         if fixed.mean.size > 0:
             a, asked = fixed_round(m, world, X, fixed, int(losses[1]))
+            losses[0] += fixed.gap[a]
         else:
             a, ending, _, _ = play_round(m, X)
             asked = ending == ANSWERABLE
             if asked:
                 take_answer(m, X[a], noisy(worth(X, a, world.theta), world.noise, world.key, int(losses[1])))
-        losses[0] += loss(X, a, world.theta)
+            losses[0] += loss(X, a, world.theta)
         losses[1] += asked
         record.plays[a] += 1
         if mark < record.rounds.size and first + j == record.rounds[mark]:
@@ -93,8 +93,8 @@ def measure(m: Memory, X: Floats, fixed: FixedSet) -> None:
     """Estimate and width of every action, from the start."""
     for a in range(X.shape[0]):
         fixed.mean[a] = dot(X[a], m.theta)
-        multiply(m.known.inverse, X[a], fixed.y)
-        fixed.square[a] = max(dot(X[a], fixed.y), 0.0)
+        multiply(m.known.inverse, X[a], m.y)
+        fixed.square[a] = max(dot(X[a], m.y), 0.0)
 
 
 @inlined
@@ -114,20 +114,21 @@ def fixed_round(m: Memory, world: World, X: Floats, fixed: FixedSet, asks: int) 
     price = price_of(m, a)
     if not above(m, math.sqrt(fixed.square[a]), bar_of(m, price), price) or not charge(m.account, price):
         return a, False
-    norm_in(m.known, X[a], fixed.y)  # V⁻¹x before the update
     shrink = 1.0 / (1.0 + fixed.square[a])
     take_answer(m, X[a], noisy(worth(X, a, world.theta), world.noise, world.key, asks))
     if m.known.numbers[STALE] == 0.0:
         measure(m, X, fixed)
         return a, True
     for b in range(X.shape[0]):
-        overlap = dot(X[b], fixed.y)
+        overlap = dot(X[b], m.y)  # V⁻¹x from before the update is still there
         fixed.square[b] = max(fixed.square[b] - shrink * overlap * overlap, 0.0)
         fixed.mean[b] = dot(X[b], m.theta)
     return a, True
 
 
 @compiled
-def begin(words: Words, X: Floats, fixed: FixedSet) -> None:
+def begin(words: Words, X: Floats, fixed: FixedSet, theta: Floats) -> None:
     """Measure a fixed set for the first time."""
     measure(look(words), X, fixed)
+    for a in range(X.shape[0]):
+        fixed.gap[a] = loss(X, a, theta)

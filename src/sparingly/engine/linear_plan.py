@@ -72,14 +72,14 @@ class LinearPlan(Plan):
         kept = (
             self.shape[1] if self.skip and isinstance(self.source, features.Fixed) and self.rule.code != GREEDY else 0
         )
-        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(self.problem.dim))
+        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept))
         tapes = Tapes(self, world_seed)
         size = max(1, BLOCK_NUMBERS // (self.shape[1] * self.problem.dim))
         for first in range(1, rounds + 1, size):
             X, budget = tapes.take(first, min(size, rounds - first + 1))
             X = np.ascontiguousarray(X)
             if first == 1 and kept:
-                engine.begin(words, X[0], fixed)
+                engine.begin(words, X[0], fixed, self.problem.theta)
             mark = engine.run_block(words, world, record, mark, X, fixed, budget, first, losses)
             report(budget.size)
         return record, int(linear.open_memory(words).account[REFUSED])

@@ -54,8 +54,8 @@ DIM, SLOTS, RULE, TIE, RADIUS, TOGETHER, PRICES, RANDOM, ACCOUNT, POLICIES, DECI
     0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13,
 )  # fmt: skip
 HEAD = 16
-NOISE, DELTA, RIDGE, LENGTH, NORM, SCALE, RULE_ALPHA, RULE_BETA = range(8)  # places among the knobs
-KNOBS = 8
+NOISE, DELTA, RIDGE, LENGTH, NORM, SCALE, RULE_ALPHA, RULE_BETA, DOUBT, START, BIAS = range(11)  # among the knobs
+KNOBS = 11
 RANDOM_TIES = TIES["random"]
 
 
@@ -138,8 +138,14 @@ def remember(learner: OFUL, rule: Rule, key: np.uint64, together: bool = False) 
         learner.dim, slots, rule.code, TIES[learner.ties], RADII[learner.radius], int(together), costs.size,
     )  # fmt: skip
     memory = open_memory(words)
+    constants = (
+        -2.0 * math.log(learner.delta),
+        learner.dim * math.log(learner.ridge),
+        math.sqrt(learner.ridge) * learner.norm,
+    )
     memory.knobs[:] = (
         learner.noise, learner.delta, learner.ridge, learner.length, learner.norm, learner.scale, *rule.parameters,
+        *constants,
     )  # fmt: skip
     memory.price[:] = costs
     memory.random[0] = key
@@ -166,7 +172,7 @@ def radius(m: Memory) -> float:
     """l: how far θ may be from θ̂, in the norm of V. The paper's l_{t−1} counts the rounds before this one."""
     k = m.knobs
     if m.head[RADIUS] == DETERMINANT:
-        return determinant_radius(m.theta.size, m.known.numbers[LOG_DET], k[NOISE], k[DELTA], k[RIDGE], k[NORM])
+        return determinant_radius(m.known.numbers[LOG_DET], k[NOISE], k[DOUBT], k[START], k[BIAS])
     return simple_radius(m.theta.size, m.head[CLOCK], k[NOISE], k[DELTA], k[RIDGE], k[LENGTH], k[NORM])
 
 

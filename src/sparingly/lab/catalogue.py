@@ -9,13 +9,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparingly import budgets, contexts, learners, problems, rules
+from sparingly import budgets, contexts, features, learners, problems, rules
 from sparingly.errors import InvalidInput, SparinglyError
 from sparingly.problems import rewards
 
 Catalogue = Mapping[str, Callable[..., Any]]
 
-LEARNERS: Catalogue = {"UCB1": learners.UCB1, "MOSS": learners.MOSS}
+LEARNERS: Catalogue = {"UCB1": learners.UCB1, "MOSS": learners.MOSS, "OFUL": learners.OFUL}
 RULES: Catalogue = {
     rule.__name__: rule
     for rule in (rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching)
@@ -29,10 +29,13 @@ BUDGETS: Catalogue = {
 }  # fmt: skip
 CONTEXTS: Catalogue = {source.__name__: source for source in (contexts.Iid, contexts.Given, contexts.WhenBudgetGrows)}
 REWARDS: Catalogue = {kind.__name__: kind for kind in (*rewards.BY_NAME.values(),)}
+FEATURES: Catalogue = {source.__name__: source for source in (features.Sphere, features.Gaussian, features.HalfSpaces)}
 PROBLEMS: Catalogue = {
     "Arms": problems.Arms,
     "ContextualArms": problems.ContextualArms,
     "greedy_trap": problems.greedy_trap,
+    "Linear": problems.Linear,
+    "linear_trap": problems.linear_trap,
 }
 
 

@@ -21,7 +21,7 @@ from sparingly.checks import choice, whole
 from sparingly.engine import Simulation, simulate
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.problems import ContextualArms, Scenario
+from sparingly.problems import ContextualArms, Linear, Scenario
 
 KEYS = ("title", "rounds", "runs", "seed", "checkpoints", "spacing", "problem", "budget", "learners", "rules")
 
@@ -31,7 +31,7 @@ class Experiment:
     """One problem under one budget, and the policies to compare on it."""
 
     title: str
-    problem: ContextualArms
+    problem: ContextualArms | Linear
     budget: Budget
     policies: tuple[tuple[str, Any, Any], ...]  # label, learner, rule
     rounds: int = 100_000
@@ -73,10 +73,13 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     if "problem" not in data:
         raise InvalidInput('an experiment needs a `problem`, for example { type = "Arms", means = [0.6, 0.5] }')
     problem, budget = _problem_and_budget(data)
-    contexts, arms = problem.shape
+    if isinstance(problem, Linear):
+        sizes, default = {"dim": problem.dim}, "OFUL"
+    else:
+        sizes, default = {"contexts": problem.shape[0], "arms": problem.shape[1]}, "UCB1"
     made_learners = [
-        (_label(entry), catalogue.build(catalogue.LEARNERS, "learner", entry, arms=arms, contexts=contexts))
-        for entry in _listed(data.get("learners", ["UCB1"]), "learners")
+        (_label(entry), catalogue.build(catalogue.LEARNERS, "learner", entry, **sizes))
+        for entry in _listed(data.get("learners", [default]), "learners")
     ]
     made_rules = [
         (_label(entry), catalogue.build(catalogue.RULES, "rule", entry))
@@ -97,18 +100,20 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     return Experiment(str(data.get("title", title)), problem, budget, tuple(policies), **numbers)
 
 
-def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms, Budget]:
+def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms | Linear, Budget]:
     entry = data["problem"]
     if isinstance(entry, dict):
         entry = dict(entry)
         if "contexts" in entry and not isinstance(entry["contexts"], list):
             entry["contexts"] = catalogue.build(catalogue.CONTEXTS, "contexts", entry["contexts"])
+        if isinstance(entry.get("arms"), dict):
+            entry["arms"] = catalogue.build(catalogue.FEATURES, "arms", entry["arms"])
         if isinstance(entry.get("rewards"), dict):
             entry["rewards"] = catalogue.build(catalogue.REWARDS, "rewards", entry["rewards"])
     built = catalogue.build(catalogue.PROBLEMS, "problem", entry)
     if isinstance(built, Scenario):
         if "budget" in data:
-            raise InvalidInput("greedy_trap brings its own budget; leave `budget` out")
+            raise InvalidInput("this problem brings its own budget; leave `budget` out")
         return built.problem, built.budget
     if "budget" not in data:
         raise InvalidInput('an experiment needs a `budget`: a number, or for example { type = "Linear", rate = 0.1 }')

@@ -30,8 +30,8 @@ RADII = {"simple": SIMPLE, "determinant": DETERMINANT}
 class Ellipsoid(NamedTuple):
     """V = λI + Σ x xᵀ with its inverse, determinant and trace."""
 
-    V: Floats  # (d, d)
-    rest: Floats  # (d, d) what rounding has cut off V so far
+    V: Floats  # (d, d) its lower triangle
+    rest: Floats  # (d, d) what rounding has cut off that so far
     inverse: Floats  # (d, d)
     numbers: Floats  # (4,) log det V, tr V, a bound on the largest eigenvalue of the inverse, updates since refreshed
 
@@ -87,11 +87,11 @@ def add(e: Ellipsoid, x: Floats, y: Floats, work: Floats) -> None:
         scaled = factor * y[i]
         for j in range(d):
             e.inverse[i, j] -= scaled * y[j]
-            # Neumaier's compensated sum: what the addition cuts off is remembered.
-            term = x[i] * x[j]
-            total = e.V[i, j] + term
-            big, small = (e.V[i, j], term) if abs(e.V[i, j]) >= abs(term) else (term, e.V[i, j])
-            e.rest[i, j] += (big - total) + small
+        for j in range(i + 1):  # a compensated sum (Knuth's): what the addition cuts off is remembered
+            term, before = x[i] * x[j], e.V[i, j]
+            total = before + term
+            added = total - before
+            e.rest[i, j] += (before - (total - added)) + (term - added)
             e.V[i, j] = total
     e.numbers[LOG_DET] += math.log1p(square)
     e.numbers[TRACE] += dot(x, x)
@@ -146,10 +146,12 @@ def simple_radius(d: int, rounds: int, noise: float, delta: float, ridge: float,
 
 
 @inlined
-def determinant_radius(d: int, log_det: float, noise: float, delta: float, ridge: float, D: float) -> float:
-    """max(1, σ sqrt(log(det V/λ^d) + 2 log(1/δ)) + sqrt(λ)·D): tighter, and as valid (their Theorem 2)."""
-    grown = max(log_det - d * math.log(ridge), 0.0)
-    return max(1.0, noise * math.sqrt(grown + 2.0 * math.log(1.0 / delta)) + math.sqrt(ridge) * D)
+def determinant_radius(log_det: float, noise: float, doubt: float, start: float, bias: float) -> float:
+    """max(1, σ sqrt(log(det V/λ^d) + 2 log(1/δ)) + sqrt(λ)·D): tighter, and as valid (their Theorem 2).
+
+    What does not change from round to round is given: doubt = 2 log(1/δ), start = d log λ, bias = sqrt(λ)·D.
+    """
+    return max(1.0, noise * math.sqrt(max(log_det - start, 0.0) + doubt) + bias)
 
 
 @dataclass(frozen=True)
