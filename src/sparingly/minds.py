@@ -6,7 +6,6 @@ remembers. A *ticket* is what it needs to learn from an answer later: the cell, 
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -181,7 +180,7 @@ class LinearMind:
         prices = self.memory.price.size
         if prices not in (1, features.shape[0]):
             raise InvalidInput(f"costs are given for {prices} actions, features for {features.shape[0]}")
-        longest = math.sqrt(float(np.einsum("ij,ij->i", features, features).max()))
+        longest = linear.longest(features)
         if not longest <= self.learner.length * (1.0 + 1e-9):  # NaN and infinity fail too
             raise InvalidInput(
                 f"every row of the features must be finite and no longer than length={self.learner.length:g}; "

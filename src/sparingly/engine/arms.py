@@ -63,7 +63,7 @@ from sparingly.rules import GREEDY, wants
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-LEADER, SURE, STRIDE, WINDOW, PAST = 0, 1, 2, 3, 4  # what the sprint remembers of a context: columns of the table
+LEADER, SURE, STRIDE, WINDOW, MISSES, PAST = 0, 1, 2, 3, 4, 5  # columns of the table of leads
 FLOOR, CEILING, RIVAL = 0, 1, 2  # columns of `bounds`
 TINY = 1e-12  # far above the rounding error of an index, far below any difference that matters
 
@@ -99,14 +99,14 @@ class Leads(NamedTuple):
     rounds without an ask: then the next ask ends the lead. FLOOR and CEILING hold up to age WINDOW.
     """
 
-    table: Integers  # (S, 5) the leader, the age up to which it is sure, how far to look ahead, the age up to
-    # which the bounds on the level hold, the arm of Greedy's past policy
+    table: Integers  # (S, 6) the leader, the age up to which it is sure, how far to look ahead, the age up to
+    # which the bounds on the level hold, searches in vain, the arm of Greedy's past policy
     bounds: Floats  # (S, 3) a floor and a ceiling of the level, the largest index of any other arm at the ceiling
 
 
 def new_leads(contexts: int) -> Leads:
     """Nothing is known yet."""
-    table = np.zeros((contexts, 5), dtype=np.int64)
+    table = np.zeros((contexts, 6), dtype=np.int64)
     table[:, STRIDE] = 1
     table[:, PAST] = -1
     return Leads(table, np.zeros((contexts, 3)))
@@ -204,14 +204,19 @@ def sprint(m: Memory, world: World, plays: Integers, leads: Leads, block: Block,
             keep_policy(m)
             tick(m, u, -1)
             leads.table[:, PAST] = -1
-        if wanted and payable:
-            i += ride(m, world, plays, leads, u, cell, most, stop - i if alone and not greedy else 1)
+        if wanted and payable and alone and not greedy:
+            i += ride(m, world, plays, leads, cell, most, stop - i)
             continue
         tick(m, u, 1)
         plays[cell] += 1
         ending = settle(m, cell, wanted)
         i += 1
-        if now >= leads.table[u, SURE]:
+        if ending == ANSWERABLE:
+            answer(m, world, cell)
+            if index(m.head[LEARNER], m.values, cell, leads.bounds[u, FLOOR]) <= leads.bounds[u, RIVAL]:
+                leads.table[u, SURE] = 0
+            continue
+        if now >= leads.table[u, SURE] and patient(leads, u):
             look_ahead(m, leads, u, now, now + stop - i)
         if alone:
             rest = min(stop - i, leads.table[u, SURE] - now)
@@ -240,20 +245,19 @@ def coast_on_past(m: Memory, plays: Integers, leads: Leads, block: Block, u: int
 
 
 @inlined
-def ride(m: Memory, world: World, plays: Integers, leads: Leads, u: int, cell: int, most: int, rounds: int) -> int:
-    """Play the leader and ask, once and then while it surely leads and the rule surely asks; how often that was.
+def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most: int, rounds: int) -> int:
+    """Play the leader of the only context and ask, once and then while it surely leads and the rule surely asks.
 
     index > rival is n·mean + n·bonus > n·rival. The first term grows by the answer, the last by `rival`, and the
     middle one stays above `earned` for a while: so the leader plays on while the `slack` is positive.
     """
-    floor, rival, kind = leads.bounds[u, FLOOR], leads.bounds[u, RIVAL], m.head[LEARNER]
+    floor, rival, kind = leads.bounds[0, FLOOR], leads.bounds[0, RIVAL], m.head[LEARNER]
     center, key = world.center[cell], world.key[cell]
     cost, asked = m.counts[cell, COST], m.counts[cell, ASKED]
-    if rounds > 1:
-        rounds = min(rounds, leads.table[u, SURE] - age(m, u), most - asked + 1)
-        if cost > 0 and m.account[GRANTED] < UNLIMITED:
-            rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
-        rounds = max(rounds, 1)  # what is free may be asked for beyond the limit
+    rounds = min(rounds, leads.table[0, SURE] - age(m, 0), most - asked + 1)
+    if cost > 0 and m.account[GRANTED] < UNLIMITED:
+        rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
+    rounds = max(rounds, 1)  # what is free may be asked for beyond the limit
     done = 0
     while done < rounds:
         n = asked + done
@@ -275,11 +279,11 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, u: int, cell: i
         m.counts[cell, ANSWERED] = asked + done
         refresh(m, cell)
         if index(kind, m.values, cell, floor) <= rival:
-            leads.table[u, SURE] = 0
+            leads.table[0, SURE] = 0
             break
     m.counts[cell, ASKED] = asked + done
     spend(m.account, cost, done)
-    tick(m, u, done)
+    tick(m, 0, done)
     plays[cell] += done
     return done
 
@@ -357,25 +361,35 @@ def level_bound(m: Memory, level: float, now: int, rounds: int) -> float:
 
 
 @inlined
+def patient(leads: Leads, u: int) -> bool:
+    """Whether to search for a certain leader: always at first, in one round of eight after four searches in vain."""
+    return bool(leads.table[u, MISSES] < 4 or leads.table[u, MISSES] % 8 == 0)
+
+
+@inlined
 def find_leader(m: Memory, leads: Leads, u: int, now: int) -> None:
     """The arm that `choose` would choose at age `now`, and how long it surely leads if only it is asked about.
 
     First with the bounds on the level that still hold from an earlier search, then exactly.
     """
-    if now <= leads.table[u, WINDOW] and certain_leader(m, leads, u):
+    hopeful = patient(leads, u)
+    if hopeful and now <= leads.table[u, WINDOW] and certain_leader(m, leads, u):
         leads.table[u, SURE] = leads.table[u, WINDOW]
+        leads.table[u, MISSES] = 0
         return
     stride = leads.table[u, STRIDE]
     exact = level(m, now)
     leads.bounds[u, FLOOR] = exact
     leads.bounds[u, CEILING] = level_bound(m, exact, now, stride)
     leads.table[u, WINDOW] = now + stride
-    if certain_leader(m, leads, u):
+    if hopeful and certain_leader(m, leads, u):
+        leads.table[u, MISSES] = 0
         leads.table[u, SURE] = now + stride
         leads.table[u, STRIDE] = min(stride + stride // 2 + 1, now // 64 + 1)
     else:
         leads.table[u, LEADER] = choose(m.head, m.values, u * m.head[ARMS], exact, m.random)
         leads.table[u, SURE] = now
+        leads.table[u, MISSES] += 1
         leads.bounds[u, RIVAL] = math.inf
         leads.table[u, STRIDE] = max(stride // 4, 1)
 
@@ -409,6 +423,8 @@ def look_ahead(m: Memory, leads: Leads, u: int, now: int, last: int) -> None:
         sure = ahead
         step *= 2
     leads.table[u, SURE] = sure
+    if sure > now:
+        leads.table[u, MISSES] = 0
     leads.bounds[u, RIVAL] = math.inf  # holds for frozen statistics only: an ask ends it
 
 

@@ -307,6 +307,19 @@ def take_answer(m: Memory, x: Floats, reward: float) -> None:
 
 
 @compiled
+def longest(X: Floats) -> float:
+    """The length of the longest row; NaN if there is a NaN anywhere."""
+    most = 0.0
+    for a in range(X.shape[0]):
+        square = dot(X[a], X[a])
+        if not square <= most:  # larger, or not a number
+            most = square
+            if math.isnan(square):
+                break
+    return math.sqrt(most)
+
+
+@compiled
 def decide(words: Words, X: Floats) -> tuple[int, bool, float, float]:
     """One round for the Agent: (action, ask, width, threshold), both as intervals 2·l·‖x‖."""
     m = look(words)
