@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparingly.budgets import Budget, Schedule
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
-from sparingly.families import arms
+from sparingly.families import arms, linear
 from sparingly.learners.base import TabularLearner
 from sparingly.learners.oful import OFUL
 from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units
@@ -119,6 +119,13 @@ class Agent:
         if not isinstance(self._mind, LinearMind):
             raise InvalidInput(f"{type(self.learner).__name__} has no theta; OFUL has")
         return self._mind.memory.theta.copy()
+
+    @property
+    def radius(self) -> float:
+        """OFUL's l: with probability 1 − δ, θ lies within this distance of its estimate, in the norm of V."""
+        if not isinstance(self._mind, LinearMind):
+            raise InvalidInput(f"{type(self.learner).__name__} has no radius; OFUL has")
+        return float(linear.radius_now(self._mind.words))
 
     def _arms(self, what: str) -> ArmsMind:
         if not isinstance(self._mind, ArmsMind):

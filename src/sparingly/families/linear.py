@@ -307,6 +307,12 @@ def take_answer(m: Memory, x: Floats, reward: float) -> None:
 
 
 @compiled
+def radius_now(words: Words) -> float:
+    """l, as the next decision will use it (before `scale`)."""
+    return radius(look(words))
+
+
+@compiled
 def longest(X: Floats) -> float:
     """The length of the longest row; NaN if there is a NaN anywhere."""
     most = 0.0

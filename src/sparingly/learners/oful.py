@@ -53,11 +53,17 @@ def dot(x: Floats, y: Floats) -> float:
 
 @inlined
 def multiply(matrix: Floats, x: Floats, result: Floats) -> None:
-    """result = matrix · x for a symmetric matrix, row by row, which the compiler turns into vector instructions."""
-    for j in range(x.size):
-        result[j] = matrix[0, j] * x[0]
-    for i in range(1, x.size):
-        for j in range(x.size):
+    """result = matrix · x for a symmetric matrix, four rows at a time: the inner loop becomes vector instructions."""
+    d = x.size
+    whole = d - d % 4
+    for j in range(d):
+        result[j] = 0.0
+    for i in range(0, whole, 4):
+        a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for j in range(d):
+            result[j] += (matrix[i, j] * a + matrix[i + 1, j] * b) + (matrix[i + 2, j] * c + matrix[i + 3, j] * e)
+    for i in range(whole, d):
+        for j in range(d):
             result[j] += matrix[i, j] * x[i]
 
 
