@@ -185,6 +185,99 @@ def test_r2_with_costs_is_never_refused(data, costs):
     assert agent.ledger.refused == 0
 
 
+def most_cost(rate: float, d: int, log_det: float, trace: float, cheapest: float) -> float:
+    """K(ρ) by brute force, in steps of a hundredth."""
+    amount = 0.0
+    while amount < 400 and rate * (amount + 0.01) <= potential(d, 1.0, log_det, trace, (amount + 0.01) / cheapest):
+        amount += 0.01
+    return amount
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32), d=st.integers(1, 4), asks=st.integers(0, 40), left=st.integers(1, 100),
+    price=st.sampled_from([0.5, 1.0, 3.0]), factor=st.sampled_from([0.5, 0.9, 1.1, 2.0]),
+)  # fmt: skip
+def test_r2_with_costs_is_its_definition(seed, d, asks, left, price, factor):
+    """Ask if K(ρ) ≤ B − spent, with ρ = log(1 + ε²)/c and c_min = 0.5."""
+    V = np.eye(d) + sum((np.outer(x, x) for x in random_rows(np.random.default_rng(seed), asks, d)), np.zeros((d, d)))
+    log_det, trace = float(np.linalg.slogdet(V)[1]), float(np.trace(V))
+    bar = exact_bar(d, 1.0, log_det, trace, left * UNIT, int(price * UNIT), UNIT // 2, 3 * UNIT)
+    epsilon = bar * factor
+    amount = most_cost(math.log1p(epsilon**2) / price, d, log_det, trace, 0.5)
+    if abs(amount - left) > 0.02 and amount < 399:
+        assert (amount <= left) == (epsilon > bar)
+
+
+def test_free_asks_do_not_raise_the_bar():
+    agent = sp.Agent(sp.OFUL(2, costs=[0, 1]), rule=sp.ExactMatching(), budget=10, seed=0)
+    for _ in range(3_000):  # the second action is of no use, so that the first is played
+        assert agent.decide(np.array([[1.0, 0.0], [0.0, 0.0]])).ask
+    assert agent.ledger.spent == 0
+    assert agent.decide(np.array([[0.0, 0.0], [0.0, 1.0]])).ask
+    assert agent.ledger.spent == 1
+
+
+def test_no_limit_means_no_limit():
+    agent = sp.Agent(sp.OFUL(2, costs=[4.9e8, 4.9e8]), rule=sp.ExactMatching(), budget=math.inf, seed=0)
+    assert all(agent.decide(np.eye(2)).ask for _ in range(12_000))
+
+
+def test_costs_given_to_the_agent_count(tmp_path):
+    agent = sp.Agent(sp.OFUL(2), budget=100, costs=[50, 50], seed=0)
+    asks = [agent.decide(np.eye(2)).ask for _ in range(5)]
+    assert agent.ledger.spent == 50 * sum(asks) <= 100
+    with pytest.raises(sp.InvalidInput, match="unit costs"):
+        sp.Agent(sp.OFUL(2), rule=sp.PaperMatching(), costs=[1, 2])
+    priced = sp.Agent(sp.OFUL(2, costs=[1, 2]), budget=100, seed=0)
+    priced.decide(np.eye(2))
+    priced.save(tmp_path / "a.json")  # with an answer awaited
+    assert sp.Agent.load(tmp_path / "a.json").awaited == (1,)
+
+
+@pytest.mark.parametrize(("ridge", "length"), [(1.0, 1e4), (1e-8, 1.0), (1.0, 1e3), (100.0, 0.01)])
+def test_no_ridge_and_no_length_costs_digits(ridge, length):
+    """θ̂ against a direct solve between two refreshes, for λ and L that are far apart."""
+    random = np.random.default_rng(0)
+    words = linear.remember(sp.OFUL(6, ridge=ridge, length=length), sp.Always(), np.uint64(0), together=True)
+    V, b = ridge * np.eye(6), np.zeros(6)
+    for x in length * random_rows(random, 60, 6):
+        r = float(random.normal())
+        linear.learn(words, x, r)
+        V, b = V + np.outer(x, x), b + r * x
+    theta = np.linalg.solve(V, b)
+    assert np.linalg.norm(linear.open_memory(words).theta - theta) <= 1e-8 * np.linalg.norm(theta)
+
+
+def test_simulate_checks_what_it_draws():
+    with pytest.raises(sp.InvalidInput, match="length=5"):
+        sp.simulate(sp.problems.Linear([0.6, 0.8], arms=5 * np.eye(2)), sp.OFUL(2), sp.Never(), 1, rounds=5, runs=1)
+    with pytest.raises(sp.InvalidInput, match="costs are given for 2 actions"):
+        sp.simulate(sp.problems.Linear([1.0], arms=np.ones((8, 1)), costs=[1, 2]), sp.OFUL(1), sp.Never(), 1)
+    with pytest.raises(sp.InvalidInput, match="WhenContext"):
+        sp.simulate(sp.problems.Linear([1.0], arms=[[1.0]]), sp.OFUL(1), sp.Never(), sp.budgets.WhenContext(0))
+
+    class Wrong(sp.features.Sphere):
+        def draw(self, random, first, count, grew, dim):
+            return np.zeros((count, self.arms + 1, dim))
+
+    with pytest.raises(sp.InvalidInput, match="gave features of shape"):
+        sp.simulate(sp.problems.Linear([1.0, 0.0], arms=Wrong(2)), sp.OFUL(2), sp.Never(), 1, rounds=5, runs=1)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if not isinstance(r, sp.Greedy)], ids=repr)
+def test_the_threshold_tells_what_was_done(rule):
+    agent = sp.Agent(sp.OFUL(2), rule=rule, budget=sp.budgets.Linear(0.4), seed=0)
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        refused = agent.ledger.refused
+        d = agent.decide(np.vstack([random_rows(random, 2, 2), np.zeros((1, 2))]))
+        if agent.ledger.refused == refused:
+            assert d.ask == (d.width >= d.threshold)
+        if d.ask:
+            agent.observe(d.id, float(random.normal()))
+
+
 def test_paper_matching_refuses_costs():
     with pytest.raises(sp.InvalidInput, match="unit costs"):
         sp.Agent(sp.OFUL(2, costs=[1, 2]), rule=sp.PaperMatching())
@@ -266,6 +359,13 @@ def test_bad_rewards(reward):
         lambda: sp.OFUL(2, radius="large"),
         lambda: sp.OFUL(2, scale="x"),
         lambda: sp.OFUL(2, costs=[]),
+        lambda: sp.OFUL(2, ridge=1e-12),
+        lambda: sp.OFUL(2, length=1e150),
+        lambda: sp.Agent(sp.OFUL(1), seed=0).decide([[10**400]]),
+        lambda: sp.problems.hypercube(3, 100, signs="abc"),
+        lambda: sp.problems.linear_trap(7),
+        lambda: sp.problems.Linear([1.0], arms=[[1.0]], costs=[-1]),
+        lambda: sp.problems.Linear([1.0], arms=sp.budgets.Adaptive(lambda history: 1)),
         lambda: sp.OFUL(2, costs=[1, -1]),
         lambda: sp.problems.Linear([], arms=[[1.0]]),
         lambda: sp.problems.Linear([1.0], arms=[[1.0, 2.0]]),
@@ -310,7 +410,8 @@ def test_saved_with_late_answers_it_resumes(tmp_path, rule):
     go_on(agent, 0)
     agent.save(tmp_path / "a.json")
     loaded = sp.Agent.load(tmp_path / "a.json")
-    assert loaded._mind.words.tobytes() == agent._mind.words.tobytes()
+    for name, part in agent._mind.parts().items():
+        np.testing.assert_array_equal(loaded._mind.parts()[name], part, err_msg=name)
     assert go_on(loaded, 1) == go_on(agent, 1)
 
 
@@ -332,6 +433,8 @@ SOURCES = {
     "rows": lambda d: sp.features.Rows(random_rows(np.random.default_rng(5), 30, d), arms=4),
     "given": lambda d: np.stack([random_rows(np.random.default_rng(i), 3, d) for i in range(6)]),
     "half-spaces": lambda d: sp.features.HalfSpaces(5),
+    "cube": lambda d: np.array(list(itertools.product((-0.5, 0.5), repeat=d))),
+    "duplicates": lambda d: np.repeat(np.eye(d), 2, axis=0),
 }
 
 

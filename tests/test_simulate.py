@@ -66,6 +66,17 @@ def test_the_sprint_equals_the_plain_loop(means, rewards, learner, ties, scale, 
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_late_budgets_equal_the_plain_loop(learner, rule):
+    """Nothing is asked for a while, then the first asks come: 60 seeds, since one may be lucky."""
+    for budget in (sp.budgets.Late(1000, 40), sp.budgets.Bernoulli(0.02, 15), sp.budgets.Sequence([0] * 90 + [np.inf])):
+        options = {"rounds": 300, "runs": 60, "checkpoints": 1, "seed": 8}
+        made = LEARNERS[learner](2, 1)
+        fast = sp.simulate(sp.problems.Arms([0.2, 0.8]), made, rule, budget, **options)
+        same(fast, sp.simulate(sp.problems.Arms([0.2, 0.8]), made, rule, budget, path="plain", **options))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_ten_million_budgeted_rounds_equal_the_plain_loop(learner):
     problem = sp.problems.Arms([0.6] + [0.5] * 9)
     for rule, budget in ((sp.ExactMatching(), 10_000), (sp.PaperMatching(), sp.budgets.Polynomial(0.6))):
@@ -291,8 +302,11 @@ def test_parts_that_do_not_fit():
     with pytest.raises(sp.InvalidInput, match="would never grow"):
         sp.simulate(PROBLEMS["bernoulli"], sp.UCB1(3), sp.Never(), sp.budgets.WhenContext(5))
     trap = sp.problems.greedy_trap().problem
-    with pytest.raises(sp.InvalidInput, match="waits for"):
-        sp.simulate(trap, sp.UCB1(2, 2), sp.Never(), sp.budgets.WhenContext(0))
+    for budget in (sp.budgets.WhenContext(0), sp.budgets.Adaptive(lambda history: history.round)):
+        with pytest.raises(sp.InvalidInput, match="waits for"):
+            sp.simulate(trap, sp.UCB1(2, 2), sp.Never(), budget)
+    with pytest.raises(sp.InvalidInput, match="OFUL is for linear problems"):
+        sp.simulate(trap, sp.OFUL(2), sp.Never(), 1)
 
 
 @pytest.mark.parametrize("budget", [sp.budgets.Bernoulli(1.0, np.inf), sp.budgets.Bernoulli(0.5, 1e12)], ids=repr)

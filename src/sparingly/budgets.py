@@ -191,6 +191,9 @@ class Sequence(Schedule):
 
     values: NDArray[np.float64]
 
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
+
     def __init__(self, values: ArrayLike) -> None:
         array = table(values, "a sequence of budgets", "(rounds,)")  # a copy: the caller's array may change later
         if array.ndim != 1 or array.size == 0:

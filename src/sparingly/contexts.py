@@ -54,6 +54,9 @@ class Iid(Contexts):
 
     probabilities: NDArray[np.float64] | None
 
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
+
     def __init__(self, probabilities: ArrayLike | None = None) -> None:
         array = None if probabilities is None else table(probabilities, "probabilities", "(S,)")
         if array is not None and (array.ndim != 1 or not (array >= 0).all() or abs(array.sum() - 1) > 1e-9):
@@ -80,6 +83,9 @@ class Given(Contexts):
     """The contexts as given, over and over again if the run is longer."""
 
     values: Integers
+
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
 
     def __init__(self, values: ArrayLike) -> None:
         try:

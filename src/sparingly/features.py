@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.checks import table, whole
+from sparingly.contexts import Adaptive
 from sparingly.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -87,6 +88,9 @@ class Rows(Features):
 
     matrix: Floats
 
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
+
     def __init__(self, matrix: ArrayLike, arms: int) -> None:
         object.__setattr__(self, "arms", arms)
         super().__post_init__()
@@ -108,6 +112,9 @@ class Fixed(Features):
 
     matrix: Floats
 
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
+
     def __init__(self, matrix: ArrayLike) -> None:
         array = _finite(matrix, 2, "(actions, dim)")
         object.__setattr__(self, "arms", array.shape[0])
@@ -127,6 +134,9 @@ class Given(Features):
     """Features (N, A, d) as given, over and over again if the run is longer."""
 
     values: Floats
+
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
 
     def __init__(self, values: ArrayLike) -> None:
         array = _finite(values, 3, "(rounds, actions, dim)")
@@ -148,6 +158,9 @@ class WhenBudgetGrows(Features):
 
     grows: Floats
     still: Floats
+
+    __eq__ = object.__eq__  # by identity: arrays are not compared
+    __hash__ = object.__hash__
 
     def __init__(self, grows: ArrayLike, still: ArrayLike) -> None:
         first, second = _finite(grows, 2, "(actions, dim)"), _finite(still, 2, "(actions, dim)")
@@ -192,7 +205,7 @@ class HalfSpaces(Features):
 
 def as_features(features: Any) -> Any:
     """An array (A, d) means a fixed set, (N, A, d) one set a round."""
-    if isinstance(features, Features) or hasattr(features, "callback"):
+    if isinstance(features, Features | Adaptive):
         return features
     return Given(features) if table(features, "arms", "(A, d) or (rounds, A, d)").ndim == 3 else Fixed(features)
 

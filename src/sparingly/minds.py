@@ -6,6 +6,7 @@ remembers. A *ticket* is what it needs to learn from an answer later: the cell, 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from sparingly.families import arms, linear
 from sparingly.families.custom import CustomRound
 from sparingly.learners.base import CUSTOM_CODE, TabularLearner, full_costs
 from sparingly.learners.base import built_in as our_learner
-from sparingly.learners.oful import OFUL
+from sparingly.learners.oful import OFUL, Ellipsoid
 from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account
 from sparingly.protocol import Learner, QueryRule
 from sparingly.randomness import keys
@@ -143,19 +144,25 @@ class ArmsMind:
             raise UnreadableFile("the ledger does not add up")
 
 
+LEARNED = ("theta", "sum", "past_theta", "past_inverse", "past_radius")  # what a linear agent has learned, by name
+COUNTERS = [linear.POLICIES, linear.DECISIONS, linear.CLOCK]
+
+
 class LinearMind:
     """Linear rewards: a context is an array of features (A, d), a ticket is the row that was played."""
 
     def __init__(self, learner: OFUL, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence) -> None:
         if not our_rule(rule):
             raise InvalidInput(f"OFUL works with the rules of this library only, not with {rule!r}")
+        if costs is not None:
+            learner = dataclasses.replace(learner, costs=costs)
         if rule.code == PAPER and learner.costs is not None and set(learner.costs) != {1.0}:
             raise InvalidInput(
                 "PaperMatching is proved for unit costs only with OFUL; use ExactMatching() for other costs"
             )
         self.learner = learner
         self.words = linear.remember(learner, rule, keys(seeds, 1)[0])
-        linear.decide(self.words.copy(), np.zeros((max(1, len(learner.costs or [])), learner.dim)))  # see above
+        linear.decide(self.words.copy(), np.zeros((max(1, len(learner.costs or [])), learner.dim)))  # loads the code
         self.attach()
 
     def attach(self) -> None:
@@ -171,7 +178,7 @@ class LinearMind:
         """A non-empty array (A, d) of finite numbers, no row longer than L."""
         try:
             features = np.ascontiguousarray(context, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
                 f"features must be numbers of shape (actions, {self.learner.dim}), not {context!r}"
             ) from None
@@ -196,24 +203,32 @@ class LinearMind:
         linear.learn(self.words, ticket, reward)
 
     def check_reward(self, reward: object) -> float:
-        return number(reward, "a reward")
+        return number(reward, "a reward", least=-1e12, most=1e12)
 
     def parts(self) -> dict[str, Any]:
-        return {"words": self.words}
+        m = self.memory
+        named = {name: getattr(m, name) for name in ("account", "random", "price", *LEARNED)}
+        ellipsoids = {f"{which}_{name}": part for which, e in self._ellipsoids() for name, part in e._asdict().items()}
+        return named | ellipsoids | {"counters": m.head[COUNTERS]}
 
     def restore(self, parts: dict[str, Any]) -> None:
-        settings = [linear.DIM, linear.SLOTS, linear.RULE, linear.TIE, linear.RADIUS, linear.TOGETHER, linear.PRICES]
-        before = self.words[settings].copy(), self.memory.knobs.copy(), self.memory.price.copy()
-        fill(self.words, parts["words"])
-        after = self.words[settings], self.memory.knobs, self.memory.price
-        if not all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
-            raise UnreadableFile("the memory does not belong to this learner and rule")
+        m = self.memory
+        for name in ("account", "random", "price", *LEARNED):
+            fill(getattr(m, name), parts[name])
+        for which, e in self._ellipsoids():
+            for name, part in e._asdict().items():
+                fill(part, parts[f"{which}_{name}"])
+        m.head[COUNTERS] = parts["counters"]
+
+    def _ellipsoids(self) -> tuple[tuple[str, Ellipsoid], ...]:
+        return (("known", self.memory.known), ("asked", self.memory.asked))
 
     def check_sums(self, tickets: list[Any]) -> None:
         if not 0 <= self.account[SPENT] <= self.account[GRANTED]:
             raise UnreadableFile("the ledger does not add up")
         for x in tickets:
-            self.check(x[np.newaxis, :])
+            if x.shape != (self.learner.dim,) or not np.isfinite(x).all():
+                raise UnreadableFile(f"the features of an awaited decision are not {self.learner.dim} finite numbers")
 
 
 def make_mind(learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> Mind:

@@ -92,16 +92,18 @@ def exact_bar(
     ρ·left exceeds potential(left/cheapest). What is free is always asked for. With nothing left the bar is as high as
     any width can be; rounding aside, no action is above it.
     """
-    if price == 0 or left >= UNLIMITED // 2:
+    if price == 0:
         return 0.0
+    reach = length * (1.0 + 1e-9)  # by so much a feature may be longer than it should
+    slack = 1e-11 * (d + abs(log_det))  # far above the rounding errors of the potential
     if cheapest == dearest:
         asks = float(left // price + 1)
-        square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) / asks + 1e-15)
+        square = math.expm1((potential(d, reach, log_det, trace, asks) + slack) / asks)
     elif left <= 0:
         return math.inf
     else:
         asks = left / cheapest
-        square = math.expm1(potential(d, length, log_det, trace, asks) * (1.0 + 1e-12) * price / left + 1e-15)
+        square = math.expm1((potential(d, reach, log_det, trace, asks) + slack) * price / left)
     return math.sqrt(max(square, 0.0))
 
 

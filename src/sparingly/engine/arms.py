@@ -257,7 +257,10 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
     rounds = min(rounds, leads.table[0, SURE] - age(m, 0), most - asked + 1)
     if cost > 0 and m.account[GRANTED] < UNLIMITED:
         rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
-    rounds = max(rounds, 1)  # what is free may be asked for beyond the limit
+    if (
+        rival == math.inf or rounds < 1
+    ):  # nothing is known of the next round, or what is free is asked for beyond the limit
+        rounds = 1
     done = 0
     while done < rounds:
         n = asked + done

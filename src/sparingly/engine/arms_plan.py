@@ -19,6 +19,7 @@ from sparingly.families import arms
 from sparingly.learners import UCB1
 from sparingly.learners.base import built_in as our_learner
 from sparingly.learners.base import full_costs
+from sparingly.learners.oful import OFUL
 from sparingly.ledger import REFUSED
 from sparingly.problems.arms import ContextualArms
 from sparingly.randomness import keys
@@ -39,6 +40,8 @@ class ArmsPlan(Plan):
 
     def __init__(self, problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         super().__init__(problem, learner, rule, budget, marks, skip)
+        if isinstance(learner, OFUL):
+            raise InvalidInput("OFUL is for linear problems; use UCB1 or MOSS for arms")
         means = table(problem.means, "means", "(S, A)")
         if means.ndim != 2 or not isinstance(problem.contexts, Contexts):
             raise InvalidInput(f"{problem!r} needs means of shape (S, A) and contexts such as contexts.Iid()")

@@ -17,6 +17,7 @@ from sparingly.engine.plan import Record
 from sparingly.families.arms import ANSWERABLE
 from sparingly.families.linear import (
     CLOCK,
+    EVEN,
     RANDOM_TIES,
     SCALE,
     TIE,
@@ -101,12 +102,12 @@ def measure(m: Memory, X: Floats, fixed: FixedSet) -> None:
 def fixed_round(m: Memory, world: World, X: Floats, fixed: FixedSet, asks: int) -> tuple[int, bool]:
     """`play_round` on a fixed set: the same choice and the same rule, on numbers that are kept up to date."""
     bonus = m.knobs[SCALE] * radius(m)
-    a, top, tied = 0, -math.inf, 1
+    a, top, tied, even = 0, -math.inf, 1, 0.0
     for b in range(X.shape[0]):
         value = fixed.mean[b] + bonus * math.sqrt(fixed.square[b])
-        if value > top:
-            a, top, tied = b, value, 1
-        elif value == top and m.head[TIE] == RANDOM_TIES:
+        if value > top + even:
+            a, top, tied, even = b, value, 1, EVEN * (1.0 + abs(value))
+        elif value >= top - even and m.head[TIE] == RANDOM_TIES:
             tied += 1
             if uniform(m.random) * tied < 1.0:
                 a = b

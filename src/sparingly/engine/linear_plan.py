@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly import features
-from sparingly.budgets import Budget, Fixed
+from sparingly.budgets import Budget, Fixed, WhenContext
+from sparingly.checks import table
 from sparingly.engine import linear as engine
 from sparingly.engine.plan import Plan, Record, Tapes
 from sparingly.errors import InvalidInput
@@ -44,6 +45,12 @@ class LinearPlan(Plan):
             learner = dataclasses.replace(learner, costs=problem.costs.tolist())
         super().__init__(problem, learner, rule, budget, marks, skip)
         self.source, self.costs = problem.arms, None
+        prices = 1 if learner.costs is None else len(learner.costs)
+        if prices > 1 and isinstance(self.source, features.Features) and prices != self.source.arms:
+            raise InvalidInput(f"costs are given for {prices} actions, but the problem has {self.source.arms}")
+        if isinstance(budget, WhenContext):
+            raise InvalidInput("WhenContext counts contexts that are numbers; linear problems have features instead")
+        self.free = learner.costs is not None and min(learner.costs) == 0.0
         self.check_parts()
 
     @property
@@ -66,29 +73,42 @@ class LinearPlan(Plan):
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
     ) -> tuple[Record, int]:
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
-        words = linear.remember(self.learner, self.rule, keys(learner_seed, 1)[0], together=True)
+        words = linear.remember(self.learner, self.rule, keys(learner_seed, 1)[0], together=not self.free)
         world = engine.World(self.problem.theta, self.problem.noise, self.noise_keys(noise_seed)[0])
         record, losses, mark = self.new_record(), np.zeros(2), 0
-        kept = (
-            self.shape[1] if self.skip and isinstance(self.source, features.Fixed) and self.rule.code != GREEDY else 0
-        )
+        keeps = self.skip and isinstance(self.source, features.Fixed) and self.rule.code != GREEDY and not self.free
+        kept = self.shape[1] if keeps else 0
         fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept))
         tapes = Tapes(self, world_seed)
         size = max(1, BLOCK_NUMBERS // (self.shape[1] * self.problem.dim))
         for first in range(1, rounds + 1, size):
             X, budget = tapes.take(first, min(size, rounds - first + 1))
-            X = np.ascontiguousarray(X)
+            X = self.check_block(X)
             if first == 1 and kept:
                 engine.begin(words, X[0], fixed, self.problem.theta)
             mark = engine.run_block(words, world, record, mark, X, fixed, budget, first, losses)
             report(budget.size)
         return record, int(linear.open_memory(words).account[REFUSED])
 
+    def check_block(self, X: Any) -> NDArray[np.float64]:
+        """Features as they were drawn, if they fit the problem and the learner's length."""
+        block = np.ascontiguousarray(X, dtype=np.float64)
+        expected = (self.shape[1], self.problem.dim)
+        if block.ndim != 3 or block.shape[1:] != expected:
+            raise InvalidInput(f"{self.source!r} gave features of shape {block.shape[1:]}, not {expected}")
+        longest = linear.longest(block.reshape(-1, self.problem.dim))
+        if not longest <= self.learner.length * (1.0 + 1e-9):
+            raise InvalidInput(
+                f"a row of the features has length {longest:g}, the learner expects at most {self.learner.length:g}; "
+                f"use OFUL(dim={self.problem.dim}, length={longest:g}, …)"
+            )
+        return block
+
     def open_tape(self, random: np.random.Generator) -> Any:
         return self.source.tape(random, self.problem.dim)
 
     def check_context(self, context: Any) -> Any:
-        return np.ascontiguousarray(context, dtype=np.float64)  # the agent checks shape, length and numbers
+        return table(context, "features", f"(actions, {self.problem.dim})")  # the agent checks the rest
 
     def cell(self, context: Any, action: int) -> tuple[int, int]:
         return 0, min(action, self.shape[1] - 1)

@@ -48,7 +48,8 @@ class Plan(ABC):
 
     def check_parts(self) -> None:
         """Refuse what is no learner or no rule, and worlds that wait for each other."""
-        if self.source.watches_budget and self.budget.watches_contexts and not self.adaptive:
+        waits = self.source.watches_budget and not isinstance(self.source, contexts.Adaptive)
+        if waits and self.budget.watches_contexts:
             raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
         if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.shape[0]:
             raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.shape[0] - 1}")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
-from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
+from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED, consistent
 from sparingly.learners.base import TIES
 from sparingly.learners.oful import (
     DETERMINANT,
@@ -30,7 +30,7 @@ from sparingly.learners.oful import (
     reset,
     simple_radius,
 )  # fmt: skip
-from sparingly.ledger import GRANTED, SPENT, Account, can_pay, charge, cost_in_units
+from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account, can_pay, charge, cost_in_units
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import (
     ALWAYS,
@@ -57,6 +57,7 @@ HEAD = 16
 NOISE, DELTA, RIDGE, LENGTH, NORM, SCALE, RULE_ALPHA, RULE_BETA, DOUBT, START, BIAS = range(11)  # among the knobs
 KNOBS = 11
 RANDOM_TIES = TIES["random"]
+EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
 
 
 class Memory(NamedTuple):
@@ -192,7 +193,7 @@ def choose(
     A row whose index cannot reach the best so far, even if x lay along the longest axis (‖x‖² · stretch), is passed
     over: that is exact, and most rows cost d operations instead of d².
     """
-    best, top, tied = 0, -math.inf, 1
+    best, top, tied, even = 0, -math.inf, 1, 0.0
     for a in range(X.shape[0]):
         x = X[a]
         value = dot(x, theta)
@@ -200,9 +201,9 @@ def choose(
             continue
         multiply(inverse, x, y)
         value += bonus * math.sqrt(max(dot(x, y), 0.0))
-        if value > top:
-            best, top, tied = a, value, 1
-        elif value == top and random_ties:
+        if value > top + even:
+            best, top, tied, even = a, value, 1, EVEN * (1.0 + abs(value))
+        elif value >= top - even and random_ties:
             tied += 1
             if uniform(random) * tied < 1.0:  # each of the tied stays with probability 1/tied
                 best = a
@@ -220,6 +221,8 @@ def norm_in(e: Ellipsoid, x: Floats, y: Floats) -> float:
 def bar_of(m: Memory, price: int) -> float:
     """The rule asks about an action of this price if its ‖x‖ in V⁻¹ is above the bar (R2) or at it (the others)."""
     d, rule = m.theta.size, m.head[RULE]
+    if m.account[GRANTED] >= UNLIMITED and rule in (EXACT, PAPER, MATCHING):
+        return 0.0
     if rule == PAPER:
         return paper_bar(d, m.knobs[RIDGE], m.knobs[LENGTH], m.account[GRANTED])
     if rule == EXACT:
@@ -238,10 +241,10 @@ def bar_of(m: Memory, price: int) -> float:
 
 @inlined
 def above(m: Memory, size: float, bar: float, price: int) -> bool:
-    """Whether the rule wants to ask: R2 strictly above its bar, and not where only rounding would put it there."""
+    """Whether the rule wants to ask: R2 strictly above its bar and whatever is free, the others at their bar too."""
     if m.head[RULE] == EXACT:
-        return size > bar and can_pay(m.account, price)
-    return size >= bar
+        return size > bar or price == 0
+    return size >= bar * (1.0 - 1e-12)  # equality means ask, in spite of rounding
 
 
 @apart
@@ -292,7 +295,7 @@ def play_round(m: Memory, X: Floats) -> tuple[int, int, float, float]:
         return a, UNASKED, size, bar
     if not charge(m.account, price):
         return a, DENIED, size, bar
-    if not m.head[TOGETHER]:
+    if price > 0 and not m.head[TOGETHER]:  # what is free uses up no potential, so the rule does not count it
         add(m.asked, X[a], m.y, m.work)
     return a, ANSWERABLE, size, bar
 
@@ -332,7 +335,7 @@ def decide(words: Words, X: Floats) -> tuple[int, bool, float, float]:
     m.head[DECISIONS] += 1
     length = 2.0 * radius(m)
     a, ending, size, bar = play_round(m, X)
-    return a, ending == ANSWERABLE, length * size, length * bar
+    return a, ending == ANSWERABLE, length * size, consistent(length * bar, length * size, ending)
 
 
 @compiled

@@ -40,7 +40,8 @@ class TabularLearner:
         check_scale(self.scale)
         choice(self.ties, "ties", TIES)
         if self.costs is not None:
-            object.__setattr__(self, "costs", full_costs(self.costs, self.contexts, self.arms).tolist())
+            table_of_costs = full_costs(self.costs, self.contexts, self.arms)
+            object.__setattr__(self, "costs", tuple(map(tuple, table_of_costs.tolist())))
 
     @property
     def code(self) -> int:

@@ -102,7 +102,7 @@ def add(e: Ellipsoid, x: Floats, y: Floats, work: Floats) -> None:
     e.numbers[LOG_DET] += math.log1p(square)
     e.numbers[TRACE] += dot(x, x)
     e.numbers[STALE] += 1.0
-    if e.numbers[STALE] >= max(REFRESH, d):
+    if e.numbers[STALE] >= max(REFRESH, d) or square > 1e3:  # a wide x takes digits from the inverse
         refresh(e, work)
 
 
@@ -191,6 +191,11 @@ class OFUL:
             number(getattr(self, name), name, least=0.0, above=True)
         if not 0.0 < number(self.delta, "delta") < 1.0:
             raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
+        if not 1e-6 <= self.length * self.length / self.ridge <= 1e8:
+            raise InvalidInput(
+                f"length²/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
+                f"{self.length * self.length / self.ridge:g}. Rescale the features, or change the ridge"
+            )
         check_scale(self.scale)
         choice(self.radius, "radius", RADII)
         choice(self.ties, "ties", TIES)
@@ -199,4 +204,4 @@ class OFUL:
             if costs.ndim != 1 or costs.size == 0:
                 raise InvalidInput(f"costs must have shape (A,), one for each action, not {costs.shape}")
             cost_in_units(costs)
-            object.__setattr__(self, "costs", costs.tolist())
+            object.__setattr__(self, "costs", tuple(costs.tolist()))

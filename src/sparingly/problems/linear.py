@@ -13,6 +13,7 @@ from sparingly.checks import number, table, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.learners.oful import dot
+from sparingly.ledger import cost_in_units
 from sparingly.problems.adversarial import Scenario
 from sparingly.randomness import bits_at, normal
 
@@ -58,6 +59,9 @@ class Linear:
             self.arms.check(self.dim)
         self.noise = number(noise, "noise", least=0.0)
         self.costs = None if costs is None else table(costs, "costs", "(A,)")
+        if self.costs is not None and self.costs.ndim != 1:
+            raise InvalidInput(f"costs must have shape (A,), not {self.costs.shape}")
+        cost_in_units(0.0 if self.costs is None else self.costs)  # refuses negative and infinite ones
 
     @property
     def dim(self) -> int:
@@ -70,6 +74,7 @@ class Linear:
 
 def linear_trap(good_arm: int = 1) -> Scenario:
     """The paper's counterexample to greedy as a linear bandit in d = 4: one coordinate for each context and arm."""
+    whole(good_arm, "good_arm", least=0, most=1)
     basis = np.eye(4)
     theta = [0.5, 0.5, float(good_arm == 0), float(good_arm == 1)]
     return Scenario(Linear(theta, features.WhenBudgetGrows(basis[:2], basis[2:]), noise=0.0), budgets.Bernoulli(0.5))
@@ -79,7 +84,7 @@ def hypercube(dim: int, budget: int, signs: ArrayLike | None = None, noise: floa
     """The instance of the linear lower bound: all of {−1, 1}^dim as actions, θ = ±1/sqrt(B) in each coordinate."""
     whole(dim, "dim (there are 2^dim actions)", most=16)
     whole(budget, "budget")
-    pattern = np.ones(dim) if signs is None else np.sign(np.asarray(signs, dtype=np.float64))
+    pattern = np.ones(dim) if signs is None else np.sign(table(signs, "signs", f"({dim},)"))
     if pattern.shape != (dim,) or (pattern == 0).any():
         raise InvalidInput(f"signs must be {dim} numbers other than 0")
     return Linear(pattern / np.sqrt(budget), list(itertools.product((-1.0, 1.0), repeat=dim)), noise=noise)
