@@ -257,9 +257,7 @@ def ride(m: Memory, world: World, plays: Integers, leads: Leads, cell: int, most
     rounds = min(rounds, leads.table[0, SURE] - age(m, 0), most - asked + 1)
     if cost > 0 and m.account[GRANTED] < UNLIMITED:
         rounds = min(rounds, (m.account[GRANTED] - m.account[SPENT]) // cost)
-    if (
-        rival == math.inf or rounds < 1
-    ):  # nothing is known of the next round, or what is free is asked for beyond the limit
+    if rival == math.inf or rounds < 1:  # nothing is known of later rounds, or what is free is beyond the limit
         rounds = 1
     done = 0
     while done < rounds:
