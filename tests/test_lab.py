@@ -90,6 +90,22 @@ def test_mistakes_in_an_experiment_are_named(change, message):
         experiment_from(SMALL | change, title="t")
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        {"type": "Linear", "theta": [0.6, 0.8], "arms": [[1, 0], [0, 1]]},
+        {"type": "Linear", "theta": [0.6, 0.8], "arms": {"type": "Rows", "matrix": [[1, 0], [0, 1]], "arms": 3}},
+        {"type": "Linear", "theta": [0.6], "arms": {"type": "WhenBudgetGrows", "grows": [[1.0]], "still": [[0.5]]}},
+        {"type": "hypercube", "dim": 2, "budget": 9},
+    ],
+    ids=lambda p: p["type"],
+)
+def test_linear_experiments(problem):
+    data = {"problem": problem, "budget": 9, "rounds": 20, "runs": 1, "learners": [{"type": "OFUL", "length": 2}]}
+    results = dict(experiment_from(data, title="t").run())
+    assert results["ExactMatching"].refused.sum() == 0
+
+
 def test_missing_parts_are_named():
     with pytest.raises(sp.InvalidInput, match="needs a `problem`"):
         experiment_from({"budget": 1}, title="t")

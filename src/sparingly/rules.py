@@ -2,6 +2,7 @@
 
 For tabular learners every matching rule is a limit on counts: ask about a cell while n^q ≤ limit(B(t)). The
 paper's interval sqrt(6 log(Mt)/(n^q ∨ 1)) and its threshold share the factor sqrt(6 log(Mt)), which cancels.
+For linear learners it is a bar for the width ‖x‖ in V⁻¹; there the factor that cancels is twice the radius.
 """
 
 from __future__ import annotations
@@ -182,7 +183,10 @@ class Greedy(Rule):
 
 @dataclass(frozen=True)
 class PaperMatching(Rule):
-    """Confidence-budget matching as in the paper (CBM-UCB): ask if CI ≥ 4 sqrt(6 log(Mt)·C/B(t))."""
+    """Confidence-budget matching as in the paper: ask if CI ≥ 4 sqrt(6 log(Mt)·C/B(t)) (CBM-UCB).
+
+    With OFUL: ask if min(‖x‖, 1) ≥ v_B/sqrt(B) in V⁻¹ (CBM-OFUL, as corrected in docs/paper.md).
+    """
 
     @property
     def code(self) -> int:
@@ -193,7 +197,8 @@ class PaperMatching(Rule):
 class ExactMatching(Rule):
     """Ask if the budget could still pay for bringing every cell to this same precision: (n^q + 1)·C ≤ B(t).
 
-    Safe for any adversary: no cell is ever asked for more than B/C times, so Σ c·n^q ≤ B. The default.
+    Safe for any adversary: no cell is ever asked for more than B/C times, so Σ c·n^q ≤ B. With OFUL: ask if the rest
+    of the budget could pay for all asks that can still be as wide as this one (`exact_bar`). The default.
     """
 
     @property
@@ -205,7 +210,8 @@ class ExactMatching(Rule):
 class Matching(Rule):
     """The generic form for an optimistic learner whose regret is of the order α T^β: ask if CI ≥ α_t B(t)^(β−1).
 
-    α_t = α sqrt(log(Mt)), the logarithmic factor of the interval itself. Whether it stays within the budget
+    α_t = α sqrt(log(Mt)), the logarithmic factor of the interval itself; with OFUL it is α times the radius, so that
+    an action is asked about if ‖x‖ ≥ α B(t)^(β−1) in V⁻¹. Whether it stays within the budget
     depends on α; the ledger keeps it there and counts the refusals. PaperMatching is α = 4 sqrt(6C), β = 1/2.
     """
 

@@ -29,13 +29,17 @@ BUDGETS: Catalogue = {
 }  # fmt: skip
 CONTEXTS: Catalogue = {source.__name__: source for source in (contexts.Iid, contexts.Given, contexts.WhenBudgetGrows)}
 REWARDS: Catalogue = {kind.__name__: kind for kind in (*rewards.BY_NAME.values(),)}
-FEATURES: Catalogue = {source.__name__: source for source in (features.Sphere, features.Gaussian, features.HalfSpaces)}
+FEATURES: Catalogue = {
+    source.__name__: source
+    for source in (features.Sphere, features.Gaussian, features.HalfSpaces, features.Rows, features.WhenBudgetGrows)
+}
 PROBLEMS: Catalogue = {
     "Arms": problems.Arms,
     "ContextualArms": problems.ContextualArms,
     "greedy_trap": problems.greedy_trap,
     "Linear": problems.Linear,
     "linear_trap": problems.linear_trap,
+    "hypercube": problems.hypercube,
 }
 
 
