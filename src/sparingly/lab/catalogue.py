@@ -31,8 +31,10 @@ CONTEXTS: Catalogue = {source.__name__: source for source in (contexts.Iid, cont
 REWARDS: Catalogue = {kind.__name__: kind for kind in (*rewards.BY_NAME.values(),)}
 FEATURES: Catalogue = {
     source.__name__: source
-    for source in (features.Sphere, features.Gaussian, features.HalfSpaces, features.Rows, features.WhenBudgetGrows)
-}
+    for source in (
+        features.Sphere, features.Gaussian, features.HalfSpaces, features.Rows, features.WhenBudgetGrows,
+    )
+}  # fmt: skip
 PROBLEMS: Catalogue = {
     "Arms": problems.Arms,
     "ContextualArms": problems.ContextualArms,
