@@ -43,7 +43,7 @@ def ours(features: np.ndarray, theta: np.ndarray, rounds: int, key: np.uint64) -
         empty = [np.zeros(1, dtype=np.int64) for _ in range(3)]
         record = Record(marks, np.zeros(1), *empty, np.zeros(arms, dtype=np.int64))
         kept = arms if fixed_set else 0
-        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept))
+        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         if fixed_set:
             engine.begin(words, features[0], fixed, theta)
         engine.run_block(words, engine.World(theta, NOISE, key), record, 0, features, fixed, tape, 1, np.zeros(2))

@@ -19,22 +19,27 @@ from sparingly.families.linear import (
     CLOCK,
     EVEN,
     RANDOM_TIES,
+    RULE,
     SCALE,
+    SLOTS,
     TIE,
     Memory,
     Words,
     above,
     bar_of,
+    keep_policy,
     look,
+    past_action,
     play_round,
     price_of,
     radius,
     take_answer,
 )  # fmt: skip
 from sparingly.learners.oful import STALE, dot, multiply
-from sparingly.ledger import GRANTED, SPENT, charge
+from sparingly.ledger import GRANTED, SPENT, can_pay, charge
 from sparingly.problems.linear import loss, noisy, worth
 from sparingly.randomness import uniform
+from sparingly.rules import GREEDY
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,11 +54,13 @@ class World(NamedTuple):
 
 
 class FixedSet(NamedTuple):
-    """What is kept of a fixed set of actions, (A,) each: ⟨x, θ̂⟩, ‖x‖² in V⁻¹, and what the action loses."""
+    """What is kept of a fixed set of actions, (A,) each: ⟨x, θ̂⟩, ‖x‖² in V⁻¹, what the action loses; and (1,) the
+    action of Greedy's past policy, −1 if that has to be found."""
 
     mean: Floats
     square: Floats
     gap: Floats
+    past: Integers
 
 
 @compiled
@@ -111,9 +118,18 @@ def fixed_round(m: Memory, world: World, X: Floats, fixed: FixedSet, asks: int) 
             tied += 1
             if uniform(m.random) * tied < 1.0:
                 a = b
-    m.head[CLOCK] += 1
     price = price_of(m, a)
-    if not above(m, math.sqrt(fixed.square[a]), bar_of(m, price), price) or not charge(m.account, price):
+    if m.head[RULE] == GREEDY:
+        if not can_pay(m.account, price):
+            if fixed.past[0] < 0 or m.head[SLOTS] > 1 or m.head[TIE] == RANDOM_TIES:
+                fixed.past[0] = past_action(m, X, bonus)
+            return int(fixed.past[0]), False
+        keep_policy(m, bonus)
+        fixed.past[0] = -1
+    m.head[CLOCK] += 1
+    if m.head[RULE] != GREEDY and not above(m, math.sqrt(fixed.square[a]), bar_of(m, price), price):
+        return a, False
+    if not charge(m.account, price):
         return a, False
     shrink = 1.0 / (1.0 + fixed.square[a])
     take_answer(m, X[a], noisy(worth(X, a, world.theta), world.noise, world.key, asks))

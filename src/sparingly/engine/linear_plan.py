@@ -20,7 +20,7 @@ from sparingly.learners.oful import OFUL
 from sparingly.ledger import REFUSED
 from sparingly.problems.linear import Linear, loss, noisy, worth
 from sparingly.randomness import keys
-from sparingly.rules import GREEDY, Never
+from sparingly.rules import Never
 
 BLOCK_NUMBERS = 2**17  # numbers of tape in memory at a time
 
@@ -76,9 +76,9 @@ class LinearPlan(Plan):
         words = linear.remember(self.learner, self.rule, keys(learner_seed, 1)[0], together=not self.free)
         world = engine.World(self.problem.theta, self.problem.noise, self.noise_keys(noise_seed)[0])
         record, losses, mark = self.new_record(), np.zeros(2), 0
-        keeps = self.skip and isinstance(self.source, features.Fixed) and self.rule.code != GREEDY and not self.free
+        keeps = self.skip and isinstance(self.source, features.Fixed) and not self.free
         kept = self.shape[1] if keeps else 0
-        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept))
+        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         tapes = Tapes(self, world_seed)
         size = max(1, BLOCK_NUMBERS // (self.shape[1] * self.problem.dim))
         for first in range(1, rounds + 1, size):
