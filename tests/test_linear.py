@@ -123,6 +123,7 @@ def test_r2_is_its_definition(seed, d, asks, left, factor):
     V = np.eye(d) + sum((np.outer(x, x) for x in random_rows(np.random.default_rng(seed), asks, d)), np.zeros((d, d)))
     log_det, trace = float(np.linalg.slogdet(V)[1]), float(np.trace(V))
     bar = exact_bar(d, 1.0, log_det, trace, left * UNIT, UNIT, UNIT, UNIT)
+    assert bar > 0  # a bar of 0 would make the comparison below say nothing
     epsilon = bar * factor
     if epsilon > 1e-3:
         assert (most_asks(epsilon, d, 1.0, log_det, trace) <= left) == (epsilon > bar)
@@ -203,6 +204,7 @@ def test_r2_with_costs_is_its_definition(seed, d, asks, left, price, factor):
     V = np.eye(d) + sum((np.outer(x, x) for x in random_rows(np.random.default_rng(seed), asks, d)), np.zeros((d, d)))
     log_det, trace = float(np.linalg.slogdet(V)[1]), float(np.trace(V))
     bar = exact_bar(d, 1.0, log_det, trace, left * UNIT, int(price * UNIT), UNIT // 2, 3 * UNIT)
+    assert bar > 0  # a bar of 0 would make the comparison below say nothing
     epsilon = bar * factor
     amount = most_cost(math.log1p(epsilon**2) / price, d, log_det, trace, 0.5)
     if abs(amount - left) > 0.02 and amount < 399:
