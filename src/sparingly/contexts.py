@@ -42,10 +42,12 @@ class Contexts:
 
 
 @dataclass(frozen=True)
-class _Tape:
-    next: Callable[[int, int, NDArray[np.bool_]], Integers]
+class Tape:
+    """A tape from a function of the first round, the number of rounds, and whether the budget grew in each."""
 
-    def take(self, first: int, count: int, grew: NDArray[np.bool_]) -> Integers:
+    next: Callable[[int, int, NDArray[np.bool_]], Any]
+
+    def take(self, first: int, count: int, grew: NDArray[np.bool_]) -> Any:
         return self.next(first, count, grew)
 
 
@@ -69,11 +71,11 @@ class Iid(Contexts):
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
         if contexts == 1:
-            return _Tape(lambda first, count, grew: np.zeros(1, dtype=np.int64))
+            return Tape(lambda first, count, grew: np.zeros(1, dtype=np.int64))
         if self.probabilities is None:
-            return _Tape(lambda first, count, grew: (random.random(count) * contexts).astype(np.int64))
+            return Tape(lambda first, count, grew: (random.random(count) * contexts).astype(np.int64))
         edges = np.cumsum(self.probabilities)[:-1]
-        return _Tape(lambda first, count, grew: np.searchsorted(edges, random.random(count), side="right"))
+        return Tape(lambda first, count, grew: np.searchsorted(edges, random.random(count), side="right"))
 
     def __repr__(self) -> str:
         return f"Iid({'' if self.probabilities is None else self.probabilities.tolist()})"
@@ -101,7 +103,7 @@ class Given(Contexts):
             raise InvalidInput(f"context {self.values.max()} is given, but the problem has 0 … {contexts - 1} only")
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
-        return _Tape(lambda first, count, grew: self.values[np.arange(first - 1, first - 1 + count) % self.values.size])
+        return Tape(lambda first, count, grew: self.values[np.arange(first - 1, first - 1 + count) % self.values.size])
 
     def __repr__(self) -> str:
         return f"Given({self.values.size} values)"
@@ -122,7 +124,7 @@ class WhenBudgetGrows(Contexts):
             whole(getattr(self, name), name, least=0, most=contexts - 1)
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
-        return _Tape(lambda first, count, grew: np.where(grew, self.grows, self.still).astype(np.int64))
+        return Tape(lambda first, count, grew: np.where(grew, self.grows, self.still).astype(np.int64))
 
     @property
     def watches_budget(self) -> bool:

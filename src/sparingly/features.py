@@ -5,7 +5,6 @@ A source opens a *tape* for each run, read in blocks: an array (rounds, A, d), o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.checks import table, whole
-from sparingly.contexts import Adaptive
+from sparingly.contexts import Adaptive, Tape
 from sparingly.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -45,20 +44,12 @@ class Features:
 
     def tape(self, random: np.random.Generator, dim: int) -> FeatureTape:
         """The features of one run."""
-        return _Tape(lambda first, count, grew: self.draw(random, first, count, grew, dim))
+        return Tape(lambda first, count, grew: self.draw(random, first, count, grew, dim))
 
     @property
     def watches_budget(self) -> bool:
         """Whether the features must be drawn after the budget."""
         return False
-
-
-@dataclass(frozen=True)
-class _Tape:
-    next: Callable[[int, int, NDArray[np.bool_]], Floats]
-
-    def take(self, first: int, count: int, grew: NDArray[np.bool_]) -> Floats:
-        return self.next(first, count, grew)
 
 
 def unit_rows(values: Floats) -> Floats:
