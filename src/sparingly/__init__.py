@@ -12,15 +12,15 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import MOSS, OFUL, UCB1
+from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
 from sparingly.ledger import Ledger
 from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
-from sparingly.rules import Always, ExactMatching, Greedy, Matching, Never, PaperMatching
+from sparingly.rules import Always, ExactMatching, Greedy, Matching, Never, PaperMatching, VarianceMatching
 from sparingly.version import __version__
 
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching", "Greedy", "InvalidInput",
-    "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching", "Problem", "QueryRule",
-    "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile", "__version__", "budgets",
-    "contexts", "features", "problems", "simulate",
+    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching",
+    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching",
+    "Problem", "QueryRule", "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile",
+    "VarianceMatching", "__version__", "budgets", "contexts", "features", "problems", "simulate",
 ]  # fmt: skip

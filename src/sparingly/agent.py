@@ -10,15 +10,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sparingly.budgets import Budget, Schedule
+from sparingly.checks import table
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
-from sparingly.families import arms, linear
+from sparingly.families import arms, episodic, linear
+from sparingly.induction import MEAN
 from sparingly.learners.base import TabularLearner
+from sparingly.learners.episodic import EpisodicLearner
 from sparingly.learners.oful import OFUL
 from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units
-from sparingly.minds import ArmsMind, LinearMind, make_mind
+from sparingly.minds import ArmsMind, EpisodicMind, LinearMind, make_mind
 from sparingly.protocol import Decision, Learner, QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import ExactMatching, Rule
@@ -27,9 +30,9 @@ from sparingly.rules import ExactMatching, Rule
 class Agent:
     """Decides under a hard budget.
 
-    `learner` chooses the actions (UCB1, MOSS, OFUL or your own), `rule` decides when to ask, `budget` is what may be
-    spent: a number, to which `grant` adds, or a schedule such as `budgets.Linear(0.05)` that grows by itself
-    with every decision. `costs` overrides the learner's costs of asking.
+    `learner` chooses the actions (UCB1, MOSS, OFUL, UCBVI, ULCVI or your own), `rule` decides when to ask,
+    `budget` is what may be spent: a number, to which `grant` adds, or a schedule such as `budgets.Linear(0.05)` that
+    grows by itself with every decision (or episode). `costs` overrides the learner's costs of asking.
 
     >>> from sparingly import Agent, UCB1
     >>> agent = Agent(UCB1(arms=2), budget=10, seed=0)
@@ -43,7 +46,7 @@ class Agent:
 
     def __init__(
         self,
-        learner: TabularLearner | OFUL | Learner,
+        learner: TabularLearner | OFUL | EpisodicLearner | Learner,
         rule: Rule | QueryRule | None = None,
         budget: float | Schedule = 0.0,
         seed: int | np.random.SeedSequence | None = None,
@@ -52,7 +55,7 @@ class Agent:
         self.learner = learner
         self.rule = ExactMatching() if rule is None else rule
         self._mind = make_mind(learner, self.rule, costs, seed_sequence(seed))
-        self._awaited: dict[int, Any] = {}  # decision → what the mind needs to learn from its answer
+        self._awaited: dict[Any, Any] = {}  # decision → what the mind needs to learn from its answer
         self.schedule: Schedule | None = None
         self._scheduled = 0  # what the schedule has granted so far, in millionths
         self.ledger = Ledger(account=self._mind.account)
@@ -77,29 +80,36 @@ class Agent:
 
     @property
     def decisions(self) -> int:
-        """How many decisions were made; the id of the last one."""
+        """How many decisions (or episodes) were made; the id of the last one."""
         return self._mind.decisions
 
     @property
-    def awaited(self) -> tuple[int, ...]:
-        """The ids of the decisions whose feedback was asked for and has not come."""
+    def awaited(self) -> tuple[Any, ...]:
+        """The ids of the decisions whose feedback was asked for and has not come; (episode, step) for episodes."""
         return tuple(self._awaited)
 
     @property
     def asked(self) -> NDArray[np.int64]:
-        """How often each cell was asked for, (S, A)."""
-        mind = self._arms("asked")
-        return mind.memory.counts[:, arms.ASKED].reshape(mind.shape).copy()
+        """How often each cell was asked for, (S, A); (H, S, A) for episodes."""
+        return self._counts("asked", arms.ASKED, episodic.ASKED)
 
     @property
     def answered(self) -> NDArray[np.int64]:
-        """How often each cell was answered, (S, A)."""
-        mind = self._arms("answered")
-        return mind.memory.counts[:, arms.ANSWERED].reshape(mind.shape).copy()
+        """How often each cell was answered, (S, A); (H, S, A) for episodes."""
+        return self._counts("answered", arms.ANSWERED, episodic.ANSWERED)
+
+    def _counts(self, what: str, column: int, episodic_column: int) -> NDArray[np.int64]:
+        if isinstance(self._mind, EpisodicMind):
+            return self._mind.memory.counts[:, episodic_column].reshape(self._mind.learner.shape).copy()
+        mind = self._arms(what)
+        return mind.memory.counts[:, column].reshape(mind.shape).copy()
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """The mean answer of each cell, (S, A); NaN where there is none."""
+        """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
+        if isinstance(self._mind, EpisodicMind):
+            numbers = self._mind.memory.model.numbers[:, MEAN].reshape(self._mind.learner.shape)
+            return np.where(self.answered > 0, numbers, np.nan)
         mind = self._arms("means")
         total, answered = mind.memory.values[:, arms.TOTAL], mind.memory.counts[:, arms.ANSWERED]
         return np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0).reshape(mind.shape)
@@ -127,6 +137,36 @@ class Agent:
             raise InvalidInput(f"{type(self.learner).__name__} has no radius; OFUL has")
         return float(linear.radius_now(self._mind.words))
 
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """How often the learner has seen each cell of an episode, (H, S, A)."""
+        mind = self._episodes("visits")
+        return mind.memory.counts[:, episodic.VISITS].reshape(mind.learner.shape).copy()
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """CI^R of each cell of an episode, (H, S, A): how wide the interval of its expected reward is."""
+        mind = self._episodes("widths")
+        result = np.empty(mind.learner.cells)
+        episodic.write_widths(mind.words, result)
+        return result.reshape(mind.learner.shape)
+
+    @property
+    def values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """V of the latest plan from above and from below, (H, S) each; UCBVI has no lower bound but 0."""
+        mind = self._episodes("values")
+        H, S, A = mind.learner.shape
+        seen = (mind.memory.counts[:, episodic.VISITS].reshape(H, S, A) > 0).any(axis=2)
+        most = np.broadcast_to(np.arange(H, 0, -1.0)[:, np.newaxis], (H, S))
+        return np.where(seen, mind.memory.values.upper[:H], most), np.where(seen, mind.memory.values.lower[:H], 0.0)
+
+    def _episodes(self, what: str) -> EpisodicMind:
+        if not isinstance(self._mind, EpisodicMind):
+            raise InvalidInput(
+                f"`{what}` is about episodes; {type(self.learner).__name__} has none, UCBVI and ULCVI have"
+            )
+        return self._mind
+
     def _arms(self, what: str) -> ArmsMind:
         if not isinstance(self._mind, ArmsMind):
             raise InvalidInput(f"`{what}` is about arms; {type(self.learner).__name__} has none")
@@ -138,6 +178,8 @@ class Agent:
         `context` is a whole number for contextual arms (none if there is only one), and an array of features (A, d),
         one row for each action, for OFUL.
         """
+        if isinstance(self._mind, EpisodicMind):
+            raise InvalidInput("this agent decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)")
         checked = self._mind.check(context)
         if self.schedule is not None:
             self._follow_schedule(self._mind.decisions + 1)
@@ -147,21 +189,68 @@ class Agent:
             self._awaited[number] = ticket
         return Decision(number, action, ask, width, threshold)
 
-    def observe(self, id: int, reward: float) -> None:
+    def plan(self) -> NDArray[np.int64]:
+        """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""
+        mind = self._episodes("plan")
+        if self.schedule is not None and not mind.open:
+            self._follow_schedule(mind.decisions + 1)
+        return mind.plan()
+
+    def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> NDArray[np.bool_]:
+        """End an episode: given its states and actions (H,), the steps to ask about, (H,).
+
+        The answer to step h of this episode is reported by `observe_episode`, or by `observe((agent.decisions, h), …)`.
+        """
+        mind = self._episodes("decide_episode")
+        path = mind.check((states, actions))
+        self.plan()
+        asks, cells = mind.decide_episode(path)
+        self._relink()
+        for h in np.flatnonzero(asks):
+            self._awaited[mind.decisions, int(h)] = int(cells[h])
+        return asks
+
+    def observe_episode(self, rewards: ArrayLike, episode: int | None = None) -> None:
+        """Report the rewards of an episode (H,), by default the last one: NaN where not asked, or not known yet."""
+        mind = self._episodes("observe_episode")
+        number = self.decisions if episode is None else episode
+        values = table(rewards, "rewards", f"({mind.learner.horizon},)")
+        if values.shape != (mind.learner.horizon,):
+            raise InvalidInput(
+                f"rewards must have shape ({mind.learner.horizon},), one for each step, not {values.shape}"
+            )
+        given = [(number, int(h)) for h in np.flatnonzero(~np.isnan(values))]
+        for step in given:
+            if step not in self._awaited:
+                raise self._no_such(step)
+            mind.check_reward(float(values[step[1]]))
+        for step in given:
+            self.observe(step, float(values[step[1]]))
+
+    def observe(self, id: Any, reward: float) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        For arms a reward lies in [0, 1]; for OFUL it is any finite number.
+        For arms and episodes a reward lies in [0, 1]; for OFUL it is any finite number. In episodes the id is a pair:
+        the number of the episode and the step, from 0.
         """
-        whole = isinstance(id, int | np.integer) and not isinstance(id, bool)
-        ticket = self._awaited.get(id) if whole else None
+        known = isinstance(id, tuple if isinstance(self._mind, EpisodicMind) else int | np.integer)
+        ticket = self._awaited.get(id) if known and not isinstance(id, bool) else None
         if ticket is None:
-            raise (
-                self._no_such(id) if whole else UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
-            )
+            raise self._no_such(id)
         self._mind.learn(ticket, self._mind.check_reward(reward))
         del self._awaited[id]
 
-    def _no_such(self, id: int) -> InvalidInput:
+    def _no_such(self, id: Any) -> InvalidInput:
+        if isinstance(self._mind, EpisodicMind):
+            if not isinstance(id, tuple) or len(id) != 2 or not 1 <= id[0] <= self.decisions:
+                return UnknownDecision(
+                    f"no step has the id {id!r}; ids are (episode, step), episodes 1 … {self.decisions}"
+                )
+            return NotAwaited(
+                f"step {id[1]} of episode {id[0]} awaits no feedback: it was answered, or never asked for"
+            )
+        if not isinstance(id, int | np.integer) or isinstance(id, bool):
+            return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
         if not 1 <= id <= self.decisions:
             return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.decisions}")
         return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")
@@ -191,6 +280,10 @@ class Agent:
         self.__dict__.update(state)
         self._mind.attach()
         self.ledger = Ledger(account=self._mind.account)
+
+    def _relink(self) -> None:
+        """The ledger is a view of the mind's memory, which may have moved to grow."""
+        self.ledger.account = self._mind.account
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, rule={self.rule!r}, decisions={self.decisions}, ledger={self.ledger!r})"

@@ -22,8 +22,8 @@ class History:
     granted: float  # B(t) if it is known already, else B(t−1)
     grew: bool  # whether the budget is known to have grown in this round
     spent: float
-    plays: NDArray[np.int64]  # (S, A) how often each cell was played
-    asked: NDArray[np.int64]  # (S, A) n^q
-    last: tuple[int, int, bool] | None  # context, action and ask of the round before
+    plays: NDArray[np.int64]  # (S, A), or (H, S, A) for episodes: how often each cell was played
+    asked: NDArray[np.int64]  # n^q, likewise
+    last: tuple[Any, Any, Any] | None  # context, action, ask of the round before; for episodes (H,) actions, asks
     random: np.random.Generator
     memory: dict[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT, UNLIMITED, budget_in_units, cost_in_units
 from sparingly.protocol import Question
 
-ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, CUSTOM = range(7)
+ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, VARIANCE, CUSTOM = range(8)
 
 
 @compiled
@@ -116,6 +116,42 @@ def matching_bar(alpha: float, beta: float, granted: int) -> float:
     return 0.0 if granted >= UNLIMITED else alpha * (granted / UNIT) ** (beta - 1.0)
 
 
+# For episodes a rule looks at CI^R = 2 b^r of the cell (h, s, a), or at the variance of its answers.
+
+
+@compiled
+def reward_width(variance: float, asked: int, log_term: float) -> float:
+    """CI^R = 2 b^r = 2 sqrt(2 Var L/(n^q ∨ 1)) + 10 L/(n^q ∨ 1)."""
+    n = max(asked, 1)
+    return 2.0 * math.sqrt(2.0 * variance * log_term / n) + 10.0 * log_term / n
+
+
+@compiled
+def episode_bar(rule: int, alpha: float, beta: float, rewarding: float, cells: int, granted: int) -> float:
+    """Ask if CI^R ≥ L times this: CBM-UCBVI's 6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B (E6), or α B^(β−1)."""
+    if granted == 0 or rule == NEVER:
+        return math.inf
+    if granted >= UNLIMITED or rule == ALWAYS:
+        return 0.0
+    budget = granted / UNIT
+    if rule == PAPER:
+        return 6.0 * math.sqrt(rewarding / budget) + 4.0 * cells * (math.log1p(budget) + 1.0) / budget
+    return float(alpha * budget ** (beta - 1.0))
+
+
+@compiled
+def precision(variance: float, asks: float, bias: float) -> float:
+    """How well a cell is known after so many asks: its standard error, and what may be missing from the variance."""
+    return math.sqrt(variance / asks) + bias / asks
+
+
+@compiled
+def asks_needed(variance: float, goal: float, bias: float) -> float:
+    """The least whole number of asks for a precision: `precision` solved for 1/sqrt(asks)."""
+    x = 2.0 * goal / (math.sqrt(variance) + math.sqrt(variance + 4.0 * bias * goal))
+    return math.ceil((1.0 - 1e-12) / (x * x))
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule of this library: a code for the compiled functions above, and its two parameters."""
@@ -185,7 +221,8 @@ class Greedy(Rule):
 class PaperMatching(Rule):
     """Confidence-budget matching as in the paper: ask if CI ≥ 4 sqrt(6 log(Mt)·C/B(t)) (CBM-UCB).
 
-    With OFUL: ask if min(‖x‖, 1) ≥ v_B/sqrt(B) in V⁻¹ (CBM-OFUL, as corrected in docs/paper.md).
+    With OFUL: ask if min(‖x‖, 1) ≥ v_B/sqrt(B) in V⁻¹ (CBM-OFUL, as corrected in docs/paper.md). With UCBVI and
+    ULCVI: ask if CI^R ≥ L·(6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B), which the ledger has to guard: see docs/paper.md, E7.
     """
 
     @property
@@ -198,7 +235,8 @@ class ExactMatching(Rule):
     """Ask if the budget could still pay for bringing every cell to this same precision: (n^q + 1)·C ≤ B(t).
 
     Safe for any adversary: no cell is ever asked for more than B/C times, so Σ c·n^q ≤ B. With OFUL: ask if the rest
-    of the budget could pay for all asks that can still be as wide as this one (`exact_bar`). The default.
+    of the budget could pay for all asks that can still be as wide as this one (`exact_bar`). With UCBVI and ULCVI the
+    cells are the S·A·H of (h, s, a). The default.
     """
 
     @property
@@ -229,3 +267,27 @@ class Matching(Rule):
     @property
     def parameters(self) -> tuple[float, float]:
         return (float(self.alpha), float(self.beta))
+
+
+@dataclass(frozen=True)
+class VarianceMatching(Rule):
+    """For UCBVI and ULCVI: exact matching that gives noisy cells more of the budget than those without noise.
+
+    Ask about a cell if the rest of the budget could pay for bringing every cell to the precision that this one would
+    then have, where precision is sqrt(Var/n) + bias/n with the variance of the cell's own answers so far. Where
+    most rewards are zero, most cells soon need few asks: no |L_R| has to be known. Where all variances are equal it
+    is ExactMatching. Safe for any adversary: the ask itself is part of what must be paid.
+    """
+
+    bias: float = 1.0
+
+    def __post_init__(self) -> None:
+        number(self.bias, "bias", least=1e-6, most=1e6)
+
+    @property
+    def code(self) -> int:
+        return VARIANCE
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        return (float(self.bias), 0.0)

@@ -19,12 +19,13 @@ import numpy as np
 from sparingly import budgets, rules
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
-from sparingly.learners import MOSS, OFUL, UCB1
+from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
 
 FORMAT = "sparingly agent"
 VERSION = 1
 TYPES: tuple[type, ...] = (
-    UCB1, MOSS, OFUL, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
+    UCB1, MOSS, OFUL, UCBVI, ULCVI, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching,
+    rules.Matching, rules.VarianceMatching,
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
 )  # fmt: skip
 
@@ -119,13 +120,18 @@ def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
         agent.schedule = _restore_part(body["schedule"], types)
     agent._scheduled = int(body["scheduled"])
     agent._mind.restore(body["memory"])
-    agent._awaited = {
-        int(number): ticket if isinstance(ticket, np.ndarray) else tuple(ticket) for number, ticket in body["awaited"]
-    }
-    if not all(1 <= number <= agent.decisions for number in agent._awaited):
+    agent._relink()
+    agent._awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}
+    numbers = [key[0] if isinstance(key, tuple) else key for key in agent._awaited]
+    if not all(isinstance(number, int) and 1 <= number <= agent.decisions for number in numbers):
         raise UnreadableFile("feedback is awaited for a decision that was never made")
     agent._mind.check_sums(list(agent._awaited.values()))
     return agent
+
+
+def _hashable(value: Any) -> Any:
+    """An id or a ticket as it was before it became JSON: a list was a tuple."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _encode(value: Any) -> Any:

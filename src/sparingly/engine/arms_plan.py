@@ -13,7 +13,7 @@ from sparingly.budgets import Budget, Fixed
 from sparingly.checks import table
 from sparingly.contexts import Contexts
 from sparingly.engine import arms as engine
-from sparingly.engine.plan import Plan, Record, Tapes
+from sparingly.engine.plan import Record, RoundPlan, Tapes, check_number
 from sparingly.errors import InvalidInput
 from sparingly.families import arms
 from sparingly.learners import UCB1
@@ -33,7 +33,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class ArmsPlan(Plan):
+class ArmsPlan(RoundPlan):
     """A simulation of arms or contextual arms."""
 
     family = "arms"
@@ -115,9 +115,7 @@ class ArmsPlan(Plan):
         return self.source.tape(random, self.shape[0])
 
     def check_context(self, context: Any) -> int:
-        if isinstance(context, bool) or not isinstance(context, int | np.integer) or not 0 <= context < self.shape[0]:
-            raise InvalidInput(f"the adversary picked context {context!r}; it must lie in 0 … {self.shape[0] - 1}")
-        return int(context)
+        return check_number(context, self.shape[0], "context")
 
     def cell(self, context: Any, action: int) -> tuple[int, int]:
         return int(context), action

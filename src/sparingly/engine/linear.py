@@ -35,11 +35,12 @@ from sparingly.families.linear import (
     radius,
     take_answer,
 )  # fmt: skip
-from sparingly.learners.oful import STALE, dot, multiply
+from sparingly.learners.oful import STALE
 from sparingly.ledger import GRANTED, SPENT, can_pay, charge
 from sparingly.problems.linear import loss, noisy, worth
 from sparingly.randomness import uniform
 from sparingly.rules import GREEDY
+from sparingly.vectors import dot, multiply
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

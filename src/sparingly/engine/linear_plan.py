@@ -13,7 +13,7 @@ from sparingly import features
 from sparingly.budgets import Budget, Fixed, WhenContext
 from sparingly.checks import table
 from sparingly.engine import linear as engine
-from sparingly.engine.plan import Plan, Record, Tapes
+from sparingly.engine.plan import Record, RoundPlan, Tapes
 from sparingly.errors import InvalidInput
 from sparingly.families import linear
 from sparingly.learners.oful import OFUL
@@ -27,7 +27,7 @@ BLOCK_NUMBERS = 2**17  # numbers of tape in memory at a time
 Integers = NDArray[np.int64]
 
 
-class LinearPlan(Plan):
+class LinearPlan(RoundPlan):
     """A simulation of a linear bandit."""
 
     family = "linear bandits"

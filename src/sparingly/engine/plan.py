@@ -6,6 +6,7 @@ learners or rules written in plain Python, take the slower path: an Agent, round
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -51,8 +52,8 @@ class Plan(ABC):
         waits = self.source.watches_budget and not isinstance(self.source, contexts.Adaptive)
         if waits and self.budget.watches_contexts:
             raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
-        if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.shape[0]:
-            raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.shape[0] - 1}")
+        if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.contexts:
+            raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.contexts - 1}")
         Agent(self.learner, self.rule, costs=self.costs)
 
     @property
@@ -62,8 +63,13 @@ class Plan(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """(S, A) of the counts of plays."""
+    def shape(self) -> tuple[int, ...]:
+        """Of the counts of plays: (S, A), or (H, S, A) for episodes."""
+
+    @property
+    def contexts(self) -> int:
+        """S, the number of contexts."""
+        return self.shape[0]
 
     @property
     @abstractmethod
@@ -85,6 +91,27 @@ class Plan(ABC):
         """What an adversary picked, if it is a context of this problem."""
 
     @abstractmethod
+    def open_tape(self, random: np.random.Generator) -> Any:
+        """The contexts of one run."""
+
+    def new_record(self) -> Record:
+        """An empty record."""
+        marks = self.checkpoints
+        asked, spent, budget = (np.zeros(marks.size, dtype=np.int64) for _ in range(3))
+        plays = np.zeros(math.prod(self.shape), dtype=np.int64)
+        return Record(marks, np.zeros(marks.size), asked, spent, budget, plays)
+
+    @abstractmethod
+    def run_agent(
+        self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
+    ) -> tuple[Record, int]:
+        """One run on an Agent: for adversaries that react, and for parts in plain Python."""
+
+
+class RoundPlan(Plan):
+    """A simulation in which one action is chosen in each round."""
+
+    @abstractmethod
     def cell(self, context: Any, action: int) -> tuple[int, int]:
         """Where a play is counted."""
 
@@ -104,21 +131,10 @@ class Plan(ABC):
     def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
         """The randomness of the answers of one run."""
 
-    @abstractmethod
-    def open_tape(self, random: np.random.Generator) -> Any:
-        """The contexts of one run."""
-
-    def new_record(self) -> Record:
-        """An empty record."""
-        marks = self.checkpoints
-        asked, spent, budget = (np.zeros(marks.size, dtype=np.int64) for _ in range(3))
-        plays = np.zeros(self.shape[0] * self.shape[1], dtype=np.int64)
-        return Record(marks, np.zeros(marks.size), asked, spent, budget, plays)
-
     def run_agent(
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
     ) -> tuple[Record, int]:
-        """One run on an Agent, round by round: for adversaries that react, and for parts in plain Python."""
+        """One run on an Agent, round by round."""
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
         agent = Agent(self.learner, self.rule, budget=0.0, seed=learner_seed, costs=self.costs)
         account, noise = agent.ledger.account, self.noise_keys(noise_seed)
@@ -142,6 +158,13 @@ class Plan(ABC):
                 mark += 1
             report(1)
         return record, agent.ledger.refused
+
+
+def check_number(context: Any, contexts: int, what: str) -> int:
+    """The context that an adversary picked, if it is one."""
+    if isinstance(context, bool) or not isinstance(context, int | np.integer) or not 0 <= context < contexts:
+        raise InvalidInput(f"the adversary picked {what} {context!r}; it must lie in 0 … {contexts - 1}")
+    return int(context)
 
 
 class Tapes:
@@ -180,7 +203,7 @@ class World:
     ) -> None:
         self.plan, self.tapes, self.agent = plan, Tapes(plan, seeds), agent
         self.plays, self.asked = plays, asked
-        self.last: tuple[Any, int, bool] | None = None
+        self.last: tuple[Any, Any, Any] | None = None
         self.memories: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # of the two adversaries, for this run
 
     def next_context(self, t: int) -> Any:

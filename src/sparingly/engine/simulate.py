@@ -1,6 +1,6 @@
 """`simulate`: many runs of a learner and a rule on a problem under a budget, in parallel on all cores.
 
-What is simulated, and how, is a plan: one file per family (arms_plan.py, linear_plan.py), on top of plan.py.
+What is simulated, and how, is a plan: one file per family (arms_plan.py, linear_plan.py, episodic_plan.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from sparingly.budgets import Budget, as_budget
 from sparingly.checks import choice, whole
 from sparingly.compiling import notice
 from sparingly.engine.arms_plan import ArmsPlan
+from sparingly.engine.episodic_plan import EpisodicPlan
 from sparingly.engine.linear_plan import LinearPlan
 from sparingly.engine.plan import Plan
 from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.learners.base import TabularLearner
+from sparingly.learners.episodic import EpisodicLearner
 from sparingly.learners.oful import OFUL
 from sparingly.ledger import in_amounts
+from sparingly.problems.episodic import Episodic
 from sparingly.problems.linear import Linear
 from sparingly.protocol import Learner, Problem, QueryRule
 from sparingly.randomness import seed_sequence
@@ -48,7 +51,7 @@ class Simulation:
     spent: Floats  # (runs, K) budget spent so far
     budget: Floats  # (runs, K) B(t)
     refused: Integers  # (runs,) how often the ledger had to refuse
-    plays: Integers  # (runs, S, A) how often each cell was played
+    plays: Integers  # (runs, S, A) how often each cell was played; (runs, H, S, A) for episodes
     labels: dict[str, str] = field(default_factory=dict)  # problem, learner, rule, schedule: what was run
 
     def frame(self) -> pandas.DataFrame:
@@ -82,8 +85,8 @@ class Simulation:
 
 
 def simulate(
-    problem: Problem | Linear,
-    learner: TabularLearner | OFUL | Learner,
+    problem: Problem | Linear | Episodic,
+    learner: TabularLearner | OFUL | EpisodicLearner | Learner,
     rule: Rule | QueryRule,
     budget: float | Budget,
     rounds: int = 100_000,
@@ -141,6 +144,8 @@ _loaded: set[str] = set()  # families whose compiled code this process has used
 
 def make_plan(problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> Plan:
     """The plan of the family that the problem belongs to."""
+    if isinstance(problem, Episodic):
+        return EpisodicPlan(problem, learner, rule, budget, marks, skip)
     if isinstance(problem, Linear):
         return LinearPlan(problem, learner, rule, budget, marks, skip)
     if isinstance(problem, Problem):

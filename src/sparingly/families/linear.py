@@ -25,8 +25,6 @@ from sparingly.learners.oful import (
     Ellipsoid,
     add,
     determinant_radius,
-    dot,
-    multiply,
     reset,
     simple_radius,
 )  # fmt: skip
@@ -44,6 +42,7 @@ from sparingly.rules import (
     matching_bar,
     paper_bar,
 )  # fmt: skip
+from sparingly.vectors import dot, multiply
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]

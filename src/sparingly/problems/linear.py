@@ -12,10 +12,10 @@ from sparingly import budgets, features
 from sparingly.checks import number, table, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
-from sparingly.learners.oful import dot
 from sparingly.ledger import cost_in_units
 from sparingly.problems.adversarial import Scenario
 from sparingly.randomness import bits_at, normal
+from sparingly.vectors import dot
 
 Floats = NDArray[np.float64]
 

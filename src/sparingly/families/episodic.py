@@ -1,0 +1,429 @@
+"""One episode of reinforcement learning: plan, ask about some of its steps, learn. Agent and simulator share it.
+
+All that an agent remembers lies in one array of 64-bit words; `look` gives its parts names. Its end is a pool of
+successors that grows as new transitions are seen: `grow` gives it room, between episodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.compiling import apart, compiled, inlined
+from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
+from sparingly.induction import BEST, BOTH, COUNT, LINEAR, MEAN, ROOT, SHARE, START, Model, Values, few, induce
+from sparingly.learners import ucbvi, ulcvi
+from sparingly.learners.base import TIES
+from sparingly.learners.episodic import (
+    UCBVI_CODE,
+    EpisodicLearner,
+    episode_costs,
+    log_term,
+    reward_linear,
+    reward_root,
+    variance_of,
+)  # fmt: skip
+from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account, can_pay, charge, cost_in_units
+from sparingly.randomness import Stream, uniform
+from sparingly.rules import (
+    EXACT,
+    GREEDY,
+    VARIANCE,
+    Greedy,
+    Rule,
+    asks_needed,
+    episode_bar,
+    limit,
+    precision,
+    reward_width,
+    wants,
+)  # fmt: skip
+
+Words = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Places in the head of the memory; the first four are the sizes of the model.
+HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(12)
+POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP = range(ACCOUNT + 3, ACCOUNT + 11)
+HEAD = ACCOUNT + 12
+SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(5)  # places among the knobs
+KNOBS = 5
+
+COST, ASKED, ANSWERED, VISITS = 0, 1, 2, 3  # columns of the counts
+SQUARES, NEEDED = 0, 1  # columns of the notes
+OWN = -1  # acting with the learner's own policy, rather than with a past one
+RANDOM_TIES = TIES["random"]
+
+
+class Memory(NamedTuple):
+    """The parts of an agent's memory, as views: M = H·S·A cells, P past policies of Greedy.
+
+    The cell of step h (from 0), state s and action a is number (h·S + s)·A + a.
+    """
+
+    head: Integers  # (HEAD,) sizes, kinds and counters
+    account: Account  # (3,) granted, spent, refused
+    random: Stream  # (1,)
+    knobs: Floats  # (KNOBS,)
+    counts: Integers  # (M, 4) COST of asking, times ASKED (n^q), times ANSWERED, VISITS (n)
+    notes: Floats  # (M, 2) SQUARES: summed squared deviations of answers; NEEDED: the budget that would allow an ask
+    model: Model  # as the learner estimates it, bonuses included; states are listed once they were visited
+    values: Values  # of the latest plan
+    past: Integers  # (P·H, S) the policies in Greedy's reservoir
+    past_from: Integers  # (P,) and which of all its policies they were
+
+
+def fixed_words(H: int, S: int, A: int, slots: int) -> int:
+    """The length of the memory without its pool."""
+    return HEAD + KNOBS + 12 * H * S * A + H * S + H + 2 * (H + 1) * S + H * S + slots * (H * S + 1)
+
+
+@inlined
+def look(words: Words) -> Memory:
+    """Name the parts of a memory."""
+    H, S, slots = words[HORIZON], words[STATES], words[SLOTS]
+    cells = H * S * words[ACTIONS]
+    floats = words.view(np.float64)
+    counts = HEAD + KNOBS
+    notes = counts + 4 * cells
+    numbers = notes + 2 * cells
+    where = numbers + 4 * cells
+    listed = where + 2 * cells
+    many = listed + H * S
+    upper = many + H
+    lower = upper + (H + 1) * S
+    policy = lower + (H + 1) * S
+    past = policy + H * S
+    past_from = past + slots * H * S
+    pool = past_from + slots
+    return Memory(
+        words[:HEAD],
+        words[ACCOUNT : ACCOUNT + 3],
+        words[RANDOM : RANDOM + 1].view(np.uint64),
+        floats[HEAD:counts],
+        words[counts:notes].reshape((cells, 4)),
+        floats[notes:numbers].reshape((cells, 2)),
+        Model(
+            words[:4],
+            floats[numbers:where].reshape((cells, 4)),
+            words[where:listed].reshape((cells, 2)),
+            words[pool:],
+            floats[pool:],
+            words[listed:many].reshape((H, S)),
+            words[many:upper],
+        ),
+        Values(
+            floats[upper:lower].reshape((H + 1, S)),
+            floats[lower:policy].reshape((H + 1, S)),
+            words[policy:past].reshape((H, S)),
+        ),
+        words[past:past_from].reshape((slots * H, S)),
+        words[past_from:pool],
+    )
+
+
+open_memory = getattr(look, "py_func", look)  # the same, for use from Python
+
+
+def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64) -> Words:
+    """A fresh memory for a learner and a rule."""
+    H, S, A = learner.shape
+    slots = rule.policies if isinstance(rule, Greedy) else 0
+    words = np.zeros(fixed_words(H, S, A, slots) + H * S, dtype=np.int64)
+    words[[HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, ACTING, FEW]] = (
+        H, S, A, H, slots, learner.code, rule.code, TIES[learner.ties], OWN, few(S),
+    )  # fmt: skip
+    memory = open_memory(words)
+    rewarding = learner.cells if learner.rewarding is None else learner.rewarding
+    memory.knobs[:] = learner.scale, learner.log_constant, rewarding, *rule.parameters
+    costs = cost_in_units(episode_costs(learner.costs, H, S, A))
+    memory.counts[:, COST] = costs.ravel()
+    words[TOTAL_COST] = costs.sum()
+    words[DEAREST] = costs.reshape(H, -1).max(axis=1).sum()  # what a whole episode costs at most
+    memory.random[0] = key
+    refresh_all(words)
+    return words
+
+
+def grow(words: Words) -> Words:
+    """The same memory with room in its pool for at least one more episode."""
+    memory = open_memory(words)
+    horizon, states = int(words[HORIZON]), int(words[STATES])
+    pool = memory.model.next.size
+    missing = int(words[TOP]) + horizon * states - pool
+    return words if missing <= 0 else np.concatenate([words, np.zeros(max(missing, pool), dtype=np.int64)])
+
+
+@inlined
+def has_room(m: Memory) -> bool:
+    """Whether the pool has room for all the successors that one episode can add."""
+    return bool(m.head[TOP] + m.head[HORIZON] * m.head[STATES] <= m.model.next.size)
+
+
+@inlined
+def refresh(m: Memory, cell: int) -> None:
+    """Bring a cell's part of the optimistic model in line with its visits and answers."""
+    n, visits, horizon = m.counts[cell, ANSWERED], m.counts[cell, VISITS], m.head[HORIZON]
+    root = reward_root(variance_of(m.notes[cell, SQUARES], n), n)
+    linear = reward_linear(n)
+    if m.head[LEARNER] == UCBVI_CODE:
+        root += ucbvi.model_root(visits, horizon)
+        linear += ucbvi.model_linear(visits, horizon)
+    else:
+        linear += ulcvi.model_linear(visits, horizon, m.head[STATES])
+    m.model.numbers[cell, ROOT] = m.knobs[SCALE] * root
+    m.model.numbers[cell, LINEAR] = m.knobs[SCALE] * linear
+    m.model.numbers[cell, SHARE] = 1.0 / max(visits, 1)
+
+
+@compiled
+def refresh_all(words: Words) -> None:
+    """Bring the whole model in line."""
+    m = look(words)
+    for cell in range(m.counts.shape[0]):
+        refresh(m, cell)
+
+
+@inlined
+def count_transition(m: Memory, cell: int, after: int) -> None:
+    """One more transition from a cell to the state `after`."""
+    states, where, ints, floats = m.head[STATES], m.model.where, m.model.next, m.model.weight
+    k, count = where[cell, START], where[cell, COUNT]
+    if count == states:
+        floats[k + after] += 1.0
+        return
+    for i in range(k, k + 2 * count, 2):
+        if ints[i] == after:
+            floats[i + 1] += 1.0
+            return
+    if count + 1 > m.head[FEW]:  # from now on one weight per state
+        fresh = m.head[TOP]
+        m.head[TOP] += states
+        for i in range(k, k + 2 * count, 2):
+            floats[fresh + ints[i]] = floats[i + 1]
+        floats[fresh + after] = 1.0
+        where[cell, START], where[cell, COUNT] = fresh, states
+        return
+    if count & (count - 1) == 0:  # the block is full at 0, 1, 2, 4, … pairs: move to one twice as large
+        fresh = m.head[TOP]
+        m.head[TOP] += 2 * max(2 * count, 1)
+        for i in range(2 * count):
+            ints[fresh + i] = ints[k + i]
+        where[cell, START] = k = fresh
+    ints[k + 2 * count] = after
+    floats[k + 2 * count + 1] = 1.0
+    where[cell, COUNT] = count + 1
+
+
+@inlined
+def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
+    """Step h led from state s with action a to the state `after` (−1 at the end of the episode)."""
+    first = (h * m.head[STATES] + s) * m.head[ACTIONS]
+    seen = False
+    for b in range(first, first + m.head[ACTIONS]):
+        seen = seen or m.counts[b, VISITS] > 0
+    if not seen:
+        m.model.listed[h, m.model.many[h]] = s
+        m.model.many[h] += 1
+    m.counts[first + a, VISITS] += 1
+    if after >= 0:
+        count_transition(m, first + a, after)
+    refresh(m, first + a)
+
+
+@inlined
+def take_answer(m: Memory, cell: int, reward: float) -> None:
+    """Count one answer of a cell, in such a way that equal answers deviate from their mean by exactly 0."""
+    m.counts[cell, ANSWERED] += 1
+    away = reward - m.model.numbers[cell, MEAN]
+    m.model.numbers[cell, MEAN] += away / m.counts[cell, ANSWERED]  # E10: the mean of the answers so far
+    m.notes[cell, SQUARES] += away * (reward - m.model.numbers[cell, MEAN])
+    refresh(m, cell)
+
+
+@apart
+def keep_policy(m: Memory) -> None:
+    """Greedy's reservoir: the l-th policy takes each slot with probability 1/l (Algorithm 1, lines 7 and 11)."""
+    m.head[POLICIES] += 1
+    H, S = m.head[HORIZON], m.head[STATES]
+    for slot in range(m.head[SLOTS]):
+        if uniform(m.random) * m.head[POLICIES] < 1.0:
+            m.past_from[slot] = m.head[POLICIES]
+            for h in range(H):
+                for s in range(S):
+                    m.past[slot * H + h, s] = m.values.policy[h, s]
+
+
+@inlined
+def current_log(m: Memory) -> float:
+    """L_t of the episode that the learner plans or has just planned."""
+    return log_term(m.knobs[LOG_CONSTANT], m.head[CLOCK] + 1)
+
+
+@apart
+def make_plan(m: Memory) -> int:
+    """Start an episode: the learner plans (Algorithm CBM-UCBVI or CBM-ULCVI, lines 2–4).
+
+    The result is the last step in which its policy has changed, −1 if none. Greedy, if it cannot pay for a whole
+    episode, takes a past policy instead, and the learner does not live through the episode.
+    """
+    m.head[OPEN], m.head[ACTING], m.head[LIVES] = 1, OWN, 1
+    if m.head[RULE] == GREEDY and not can_pay(m.account, m.head[DEAREST]):
+        m.head[LIVES] = 0
+        if m.head[POLICIES] > 0:
+            slots = m.head[SLOTS]
+            m.head[ACTING] = int(uniform(m.random) * slots) if slots > 1 else 0
+            return -1
+    kind = BEST if m.head[LEARNER] == UCBVI_CODE else BOTH
+    ties = m.head[TIE] == RANDOM_TIES
+    changed = induce(m.model, m.values, kind, current_log(m), m.knobs[SCALE], m.head[HORIZON] - 1, ties, m.random)
+    if ties:  # where no state was visited yet, all actions are alike
+        changed = max(changed, draw_the_rest(m))
+    if m.head[RULE] == GREEDY and m.head[LIVES]:
+        keep_policy(m)
+    return changed
+
+
+@apart
+def draw_the_rest(m: Memory) -> int:
+    """A random action in every state that no visit has listed; the last step with a new one, −1 if none."""
+    changed, actions = -1, m.head[ACTIONS]
+    for h in range(m.head[HORIZON]):
+        for s in range(m.head[STATES]):
+            seen = False
+            for b in range(actions):
+                seen = seen or m.counts[(h * m.head[STATES] + s) * actions + b, VISITS] > 0
+            if not seen:
+                a = int(uniform(m.random) * actions)
+                if m.values.policy[h, s] != a:
+                    m.values.policy[h, s] = a
+                    changed = max(changed, h)
+    return changed
+
+
+@inlined
+def action_of(m: Memory, h: int, s: int) -> int:
+    """What the policy of this episode does at step h in state s."""
+    slot = m.head[ACTING]
+    return int(m.values.policy[h, s] if slot == OWN else m.past[slot * m.head[HORIZON] + h, s])
+
+
+@apart
+def could_pay_for_all(m: Memory, cell: int) -> bool:
+    """VarianceMatching: whether the budget could bring every cell to the precision that this one has after an ask.
+
+    The sum over all cells is made only when the answer may be yes: what a declined cell needed is remembered.
+    """
+    granted, cost = m.account[GRANTED], m.counts[cell, COST]
+    if granted >= UNLIMITED or cost == 0:
+        return True
+    if granted < m.notes[cell, NEEDED] or not can_pay(m.account, cost):
+        return False
+    bias = m.knobs[RULE_ALPHA]
+    own = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])
+    goal = precision(own, m.counts[cell, ASKED] + 1.0, bias)
+    rest = 0.0
+    for other in range(m.counts.shape[0]):
+        if other != cell:
+            spread = variance_of(m.notes[other, SQUARES], m.counts[other, ANSWERED])
+            missing = asks_needed(spread, goal, bias) - m.counts[other, ASKED]
+            if missing > 0.0:
+                rest += missing * m.counts[other, COST]
+    if rest <= float(granted - m.account[SPENT] - cost):
+        return True
+    m.notes[cell, NEEDED] = float(m.account[SPENT] + cost) + rest
+    return False
+
+
+@inlined
+def ask_about(m: Memory, cell: int, most: int, bar: float) -> int:
+    """Ask about a visited cell or not: how it ended. `most` limits counts (R1), `bar` limits CI^R/L from below."""
+    rule, cost = m.head[RULE], m.counts[cell, COST]
+    if rule == EXACT:
+        wanted = wants(rule, m.counts[cell, ASKED], most, cost)
+    elif rule == VARIANCE:
+        wanted = could_pay_for_all(m, cell)
+    elif rule == GREEDY:
+        wanted = True
+    else:
+        spread = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])
+        logs = current_log(m)
+        wanted = reward_width(spread, m.counts[cell, ASKED], logs) >= logs * bar * (1.0 - 1e-12)
+    if not wanted:
+        return UNASKED
+    if not charge(m.account, cost):  # E7: the ledger is PaperMatching's guard
+        return DENIED
+    m.counts[cell, ASKED] += 1
+    return ANSWERABLE
+
+
+@apart
+def finish(m: Memory, path: Integers, asks: NDArray[np.bool_]) -> int:
+    """End an episode: `path` (H, 2) holds states and actions; which steps are asked about, and how many."""
+    k, asked = m.knobs, 0
+    H, states, actions = m.head[HORIZON], m.head[STATES], m.head[ACTIONS]
+    cells, granted, rule = m.counts.shape[0], m.account[GRANTED], m.head[RULE]
+    most = limit(rule, k[RULE_ALPHA], k[RULE_BETA], granted, m.head[TOTAL_COST])
+    bar = episode_bar(rule, k[RULE_ALPHA], k[RULE_BETA], k[REWARDING], cells, granted)
+    for h in range(H):
+        asks[h] = False
+        if m.head[LIVES]:
+            asks[h] = ask_about(m, (h * states + path[h, 0]) * actions + path[h, 1], most, bar) == ANSWERABLE
+            asked += asks[h]
+    if m.head[LIVES]:
+        for h in range(H):
+            visit(m, h, path[h, 0], path[h, 1], path[h + 1, 0] if h + 1 < H else -1)
+        m.head[CLOCK] += 1
+    m.head[DECISIONS] += 1
+    m.head[OPEN] = 0
+    return asked
+
+
+# The steps of an episode one by one, for the Agent.
+
+
+@compiled
+def plan(words: Words, policy: Integers) -> int:
+    """Start an episode, unless one is open, and write its policy (H, S); the last step that changed, −1 if none."""
+    m = look(words)
+    changed = make_plan(m) if m.head[OPEN] == 0 else -1
+    for h in range(policy.shape[0]):
+        for s in range(policy.shape[1]):
+            policy[h, s] = action_of(m, h, s)
+    return changed
+
+
+@compiled
+def decide(words: Words, path: Integers, asks: NDArray[np.bool_]) -> int:
+    """End the episode that `plan` has started."""
+    return finish(look(words), path, asks)
+
+
+@compiled
+def learn(words: Words, cell: int, reward: float) -> None:
+    """Take in one answer."""
+    take_answer(look(words), cell, reward)
+
+
+@compiled
+def write_widths(words: Words, widths: Floats) -> None:
+    """CI^R of every cell (M,), as the rule of the next episode will see them."""
+    m = look(words)
+    for cell in range(widths.size):
+        spread = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])
+        widths[cell] = reward_width(spread, m.counts[cell, ASKED], current_log(m))
+
+
+@compiled
+def restore_transition(words: Words, cell: int, after: int, times: float) -> None:
+    """Put back what a saved agent has counted, successor by successor in the order of the first visits."""
+    m = look(words)
+    count_transition(m, cell, after)
+    k, count = m.model.where[cell, START], m.model.where[cell, COUNT]
+    if count == m.head[STATES]:
+        m.model.weight[k + after] = times
+    else:
+        m.model.weight[k + 2 * count - 1] = times

@@ -1,0 +1,124 @@
+"""What UCBVI and ULCVI have in common: sizes, confidence, the reward bonus, the costs of asking.
+
+Both plan with an optimistic model before every episode. Their bonuses have the form ROOT·sqrt(L) + LINEAR·L, where L
+grows with the number of episodes, and ROOT and LINEAR change only when a cell is visited or answered.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.checks import choice, number, table, whole
+from sparingly.compiling import compiled, inlined
+from sparingly.errors import InvalidInput
+from sparingly.learners.base import TIES, check_scale
+from sparingly.ledger import cost_in_units
+
+Floats = NDArray[np.float64]
+
+UCBVI_CODE, ULCVI_CODE = 0, 1
+MOST_CELLS = 10**8
+
+
+@compiled
+def log_term(constant: float, t: int) -> float:
+    """L_t = log(constant · t²(t+1)); the constant is 12 S²AH/δ for UCBVI, 16 S²AH/δ for ULCVI."""
+    return math.log(constant * t * t * (t + 1.0))
+
+
+@inlined
+def reward_root(variance: float, n: int) -> float:
+    """What sqrt(L) is multiplied with in b^r = sqrt(2 Var L/(n ∨ 1)) + 5L/(n ∨ 1)."""
+    return math.sqrt(2.0 * variance / max(n, 1))
+
+
+@inlined
+def reward_linear(n: int) -> float:
+    """What L is multiplied with in b^r."""
+    return 5.0 / max(n, 1)
+
+
+@compiled
+def variance_of(squares: float, n: int) -> float:
+    """The unbiased variance from the sum of squared deviations of n answers; 0 for fewer than two."""
+    return squares / (n - 1) if n >= 2 else 0.0
+
+
+@dataclass(frozen=True)
+class EpisodicLearner:
+    """A learner for episodes of `horizon` steps with `states` and `actions`; rewards lie in [0, 1].
+
+    `delta` is the probability of being wrong, `scale` multiplies the exploration bonuses (1 is the paper's, so wide
+    that small problems take 10⁵ to 10⁸ episodes; 0.01 to 0.1 serves practice) and never touches the budget.
+    `rewarding` is |L_R|, how many of the S·A·H cells can have a reward at all; None: all. PaperMatching uses it.
+    `costs` is what asking costs, (S, A) or (H, S, A); None: 1 each. `ties` is "first" or "random".
+    """
+
+    states: int
+    actions: int
+    horizon: int
+    _: KW_ONLY
+    delta: float = 0.05
+    scale: float = 1.0
+    rewarding: int | None = None
+    ties: str = "first"
+    costs: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("states", "actions", "horizon"):
+            object.__setattr__(self, name, whole(getattr(self, name), name, most=10**6))
+        if self.cells > MOST_CELLS:
+            raise InvalidInput(f"states · actions · horizon is {self.cells:,}; at most {MOST_CELLS:,} is supported")
+        if not 0.0 < number(self.delta, "delta") < 1.0:
+            raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
+        if number(self.delta, "delta") < 1e-100:
+            raise InvalidInput(f"delta must be at least 1e-100, not {self.delta!r}")
+        check_scale(self.scale)
+        choice(self.ties, "ties", TIES)
+        if self.rewarding is not None:
+            whole(self.rewarding, "rewarding, the number of cells with a reward,", most=self.cells)
+        if self.costs is not None:
+            object.__setattr__(self, "costs", as_tuples(episode_costs(self.costs, *self.shape).tolist()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        return self.horizon, self.states, self.actions
+
+    @property
+    def cells(self) -> int:
+        """S·A·H."""
+        return self.horizon * self.states * self.actions
+
+    @property
+    def code(self) -> int:
+        """Which compiled formulas serve this learner."""
+        raise InvalidInput(f"{type(self).__name__} is neither UCBVI nor ULCVI; use one of them")
+
+    @property
+    def log_constant(self) -> float:
+        """What stands before t²(t+1) in L_t."""
+        raise NotImplementedError  # each learner below names its own
+
+
+def episode_costs(costs: Any, horizon: int, states: int, actions: int) -> Floats:
+    """Costs of asking for every cell, (H, S, A), from None, (S, A) or (H, S, A)."""
+    shape = (horizon, states, actions)
+    if costs is None:
+        return np.ones(shape)
+    values = table(costs, "costs", f"{shape[1:]} or {shape}")
+    if values.shape not in (shape[1:], shape):
+        raise InvalidInput(f"costs must have shape {shape[1:]} or {shape}, not {values.shape}")
+    full: Floats = np.ascontiguousarray(np.broadcast_to(values, shape))
+    cost_in_units(full)  # refuses negative, NaN, infinite and too large ones
+    return full
+
+
+def as_tuples(values: Any) -> Any:
+    """Nested lists as nested tuples, which can be compared and hashed."""
+    return tuple(as_tuples(v) for v in values) if isinstance(values, list) else values

@@ -1,0 +1,306 @@
+"""Episodic problems: any transitions, rewards and initial states, solved exactly when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.checks import table, whole
+from sparingly.compiling import compiled, inlined
+from sparingly.contexts import Contexts, Given, Iid, as_contexts
+from sparingly.errors import InvalidInput
+from sparingly.induction import BEST, COUNT, GIVEN, MEAN, SHARE, START, Model, Values, few, induce
+from sparingly.learners.episodic import episode_costs
+from sparingly.problems.rewards import Rewards, as_rewards, draw
+from sparingly.randomness import Stream, bits_at, to_unit
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Successor = tuple[float, int, float]  # probability, next state, reward
+
+
+class Truth(NamedTuple):
+    """A problem as compiled code sees it."""
+
+    model: Model
+    ladder: Floats  # beside each weight in the pool: the probability of this successor or one before it
+    centers: Floats  # the parameter of the reward: one for each row, or one beside each weight if successors differ
+    kind: int  # the distribution of rewards around it
+    spread: float
+
+
+class Step(NamedTuple):
+    """What the world answers to an action."""
+
+    state: int
+    reward: float
+
+
+@inlined
+def find(ladder: Floats, first: int, count: int, stride: int, u: float) -> int:
+    """Which of `count` successors has the first rung above u; rungs lie `stride` places apart."""
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if ladder[first + stride * middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int) -> Step:
+    """The k-th visit of a cell: the next state and the reward, the same whatever else has happened."""
+    model = truth.model
+    rows = model.where.shape[0]
+    row = cell if cell < rows else cell % rows
+    start, count = model.where[row, START], model.where[row, COUNT]
+    u = to_unit(bits_at(bits_at(key, cell), k))
+    if count == model.sizes[1]:
+        place = start + find(truth.ladder, start, count, 1, u)
+        after = place - start
+    else:
+        place = start + 2 * find(truth.ladder, start + 1, count, 2, u) + 1
+        after = model.next[place - 1]
+    center = truth.centers[row if truth.centers.size == rows else place]
+    return Step(after, draw(truth.kind, center, truth.spread, bits_at(reward_key, cell), k))
+
+
+@compiled
+def solve(model: Model, values: Values, random: Stream) -> None:
+    """The optimal values and an optimal policy."""
+    induce(model, values, BEST, 0.0, 0.0, model.sizes[0] - 1, False, random)
+
+
+@compiled
+def evaluate(model: Model, values: Values, top: int, random: Stream) -> None:
+    """The value of the policy in `values`, anew from step `top` down, where it has changed last."""
+    induce(model, values, GIVEN, 0.0, 0.0, top, False, random)
+
+
+class Episodic:
+    """A finite Markov decision process that is played in episodes of `horizon` steps.
+
+    `P` is (S, A, S) and the same at every step, or (H, S, A, S); `R` holds expected rewards in [0, 1] as (S, A) or
+    (S, A, S), or the same with H in front. `initial` says where episodes start: a state, a source such as
+    `contexts.Iid([…])`, a list to repeat, or None for uniform draws. `rewards` is "bernoulli",
+    "beta", "normal", "fixed" or a `Rewards`; `costs` is what asking costs, (S, A) or (H, S, A).
+
+    >>> stay_or_go = Episodic([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [[0, 0], [1, 1]], horizon=3, initial=0)
+    >>> stay_or_go.optimal_values[0].tolist()
+    [2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        P: ArrayLike,
+        R: ArrayLike,
+        horizon: int | None = None,
+        initial: Contexts | int | ArrayLike | None = None,
+        rewards: str | Rewards = "bernoulli",
+        costs: ArrayLike | None = None,
+        name: str = "Episodic",
+    ) -> None:
+        chances, payoffs = table(P, "P", "(S, A, S) or (H, S, A, S)"), table(R, "R", "(S, A), (S, A, S), …")
+        if chances.ndim not in (3, 4) or chances.shape[-1] != chances.shape[-3] or chances.size == 0:
+            raise InvalidInput(f"P must have shape (S, A, S) or (H, S, A, S), not {chances.shape}")
+        S, A = chances.shape[-3:-1]
+        steps = chances.shape[0] if chances.ndim == 4 else None
+        for shape, length in (((S, A), 2), ((S, A, S), 3)):
+            if payoffs.ndim == length + 1 and payoffs.shape[1:] == shape and payoffs.shape[:length] != shape:
+                steps = payoffs.shape[0] if steps is None else steps
+        if steps is None and horizon is None:
+            raise InvalidInput("the horizon is missing: P and R are the same at every step, so give horizon=…")
+        H = whole(steps if horizon is None else horizon, "horizon", most=10**6)
+        if steps not in (None, H):
+            raise InvalidInput(f"P or R is given for {steps} steps, but horizon={H}")
+        stages = 1 if steps is None else H
+        full, by_successor = _spread_rewards(payoffs, (stages, S, A))
+        kernel = np.broadcast_to(chances, (stages, S, A, S)).reshape(-1, S)
+        _check_rows(kernel)
+        paid = np.broadcast_to(full.reshape(kernel.shape[0], -1), kernel.shape)
+        rows = [
+            [(float(p[s]), int(s), float(r[s])) for s in np.flatnonzero(p)] for p, r in zip(kernel, paid, strict=True)
+        ]
+        self._build(rows, (H, S, A), stages, initial, rewards, costs, name, by_successor)
+
+    @classmethod
+    def from_successors(
+        cls,
+        rows: Sequence[Sequence[Sequence[Successor]]],
+        horizon: int,
+        initial: Contexts | int | ArrayLike | None = None,
+        rewards: str | Rewards = "fixed",
+        costs: ArrayLike | None = None,
+        name: str = "Episodic",
+    ) -> Episodic:
+        """A problem from lists: `rows[s][a]` holds (probability, next state, reward in [0, 1]) for each successor.
+
+        Takes room for the successors only, where P would need S·A·S numbers.
+        """
+        H, S = whole(horizon, "horizon", most=10**6), len(rows)
+        A = len(rows[0]) if S else 0
+        if A == 0 or any(len(row) != A for row in rows):
+            raise InvalidInput("rows must be a list of S states with a list of A actions each")
+        merged = [_merge(successors, S) for row in rows for successors in row]
+        problem = cls.__new__(cls)
+        problem._build(merged, (H, S, A), 1, initial, rewards, costs, name, True)
+        return problem
+
+    def _build(
+        self, rows: list[list[Successor]], shape: tuple[int, int, int], stages: int, initial: Any, rewards: Any,
+        costs: Any, name: str, by_successor: bool,
+    ) -> None:  # fmt: skip
+        self.horizon, self.states, self.actions = H, S, A = shape
+        self.name, self.rewards, self.initial = name, as_rewards(rewards), as_initial(initial)
+        self.initial.check(S)
+        self.costs: Any = None if costs is None else episode_costs(costs, H, S, A)
+        pool = _Pool(rows, S)
+        centers = pool.centers if by_successor else np.array([row[0][2] for row in rows])
+        if not ((centers >= 0.0) & (centers <= 1.0)).all():
+            raise InvalidInput("every expected reward must lie in [0, 1]; rescale them")
+        means = self.rewards.means(np.unique(centers, return_inverse=True)[0])
+        worth = means[np.unique(centers, return_inverse=True)[1]]
+        numbers = np.zeros((len(rows), 4))
+        numbers[:, SHARE] = 1.0
+        numbers[:, MEAN] = pool.average(worth) if by_successor else worth
+        model = Model(
+            np.array([H, S, A, stages]), numbers, pool.where, pool.words, pool.words.view(np.float64),
+            np.tile(np.arange(S), (stages, 1)), np.full(stages, S),
+        )  # fmt: skip
+        self.truth = Truth(model, pool.ladder, centers, self.rewards.code, self.rewards.spread)
+        values = self.no_values()
+        solve(model, values, np.zeros(1, dtype=np.uint64))
+        self.optimal_values: Floats = values.upper[:H]  # V*, (H, S)
+        self.optimal_policy: Integers = values.policy  # (H, S)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        return self.horizon, self.states, self.actions
+
+    @property
+    def cells(self) -> int:
+        """S·A·H."""
+        return self.horizon * self.states * self.actions
+
+    @property
+    def means(self) -> Floats:
+        """Expected rewards of all cells, (H, S, A)."""
+        table = self.truth.model.numbers[:, MEAN].reshape(-1, self.states, self.actions)
+        return np.broadcast_to(table, self.shape).copy()
+
+    @property
+    def rewarding(self) -> int:
+        """|L_R|: how many cells have a reward other than zero."""
+        return int((self.means > 0.0).sum())
+
+    def no_values(self) -> Values:
+        """Room for the values of a policy, (H + 1, S) with a last row of zeros; the policy is action 0."""
+        H, S = self.horizon, self.states
+        return Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
+
+    def value(self, policy: ArrayLike) -> Floats:
+        """V^π of a policy (H, S), for every step and state: (H, S)."""
+        actions = np.asarray(policy)
+        if actions.shape != (self.horizon, self.states) or not np.issubdtype(actions.dtype, np.integer):
+            raise InvalidInput(f"a policy is an array of actions of shape {(self.horizon, self.states)}")
+        if actions.min() < 0 or actions.max() >= self.actions:
+            raise InvalidInput(f"the actions of a policy lie in 0 … {self.actions - 1}")
+        values = self.no_values()
+        values.policy[:] = actions
+        evaluate(self.truth.model, values, self.horizon - 1, np.zeros(1, dtype=np.uint64))
+        return values.upper[: self.horizon]
+
+    def transitions(self) -> Floats:
+        """P as an array (H, S, A, S)."""
+        rows = np.zeros((self.truth.model.where.shape[0], self.states))
+        for row, (start, count) in enumerate(self.truth.model.where):
+            if count == self.states:
+                rows[row] = self.truth.model.weight[start : start + count]
+            else:
+                pairs = slice(start, start + 2 * count, 2)
+                weights = slice(start + 1, start + 2 * count, 2)
+                rows[row, self.truth.model.next[pairs]] = self.truth.model.weight[weights]
+        full = rows.reshape(-1, self.states, self.actions, self.states)
+        return np.broadcast_to(full, (*self.shape, self.states)).copy()
+
+    def __repr__(self) -> str:
+        H, S, A = self.shape
+        return f"{self.name}({S} states, {A} actions, {H} steps, {self.rewards})"
+
+
+class _Pool:
+    """The successors of all rows laid out as the induction reads them, with ladders to draw from."""
+
+    def __init__(self, rows: list[list[Successor]], states: int) -> None:
+        self.states = states
+        self.where = np.zeros((len(rows), 2), dtype=np.int64)
+        sizes = [states if len(row) > few(states) else len(row) for row in rows]
+        lengths = [size if size == states else 2 * size for size in sizes]
+        self.where[:, START] = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        self.where[:, COUNT] = sizes
+        self.words = np.zeros(sum(lengths), dtype=np.int64)
+        self.ladder, self.centers = np.ones(self.words.size), np.zeros(self.words.size)
+        weights = self.words.view(np.float64)
+        for (start, size), row in zip(self.where, rows, strict=True):
+            p, after, r = (np.array(column) for column in zip(*row, strict=True))
+            if size == states:
+                places = start + after
+            else:
+                places = start + 2 * np.arange(size) + 1
+                self.words[places - 1] = after
+            weights[places] = p
+            self.centers[places] = r
+            rungs = np.cumsum(weights[start : start + size] if size == states else p)
+            rungs[rungs >= rungs[-1]] = 2.0  # the last that is possible takes what rounding leaves
+            self.ladder[slice(start, start + size) if size == states else places] = rungs
+
+    def average(self, worth: Floats) -> Floats:
+        """The expected reward of each row."""
+        weights = self.words.view(np.float64)
+        means = []
+        for start, size in self.where:
+            places = slice(start, start + size) if size == self.states else slice(start + 1, start + 2 * size, 2)
+            means.append(float((weights[places] * worth[places]).sum()))
+        return np.array(means)
+
+
+def _spread_rewards(payoffs: Floats, shape: tuple[int, int, int]) -> tuple[Floats, bool]:
+    """Rewards for every row, and whether they depend on the successor."""
+    stages, S, A = shape
+    for wanted, by_successor in (((stages, S, A), False), ((stages, S, A, S), True)):
+        if payoffs.shape in (wanted, wanted[1:]):
+            return np.broadcast_to(payoffs, wanted), by_successor
+    raise InvalidInput(
+        f"R must have shape {(S, A)}, {(S, A, S)}, or one of them for each of the steps in front; not {payoffs.shape}"
+    )
+
+
+def _check_rows(kernel: Floats) -> None:
+    if not np.isfinite(kernel).all() or (kernel < 0.0).any() or (np.abs(kernel.sum(axis=1) - 1.0) > 1e-9).any():
+        raise InvalidInput("every row of P must be probabilities: numbers ≥ 0 that add up to 1")
+
+
+def _merge(successors: Sequence[Successor], states: int) -> list[Successor]:
+    """One entry for each next state: probabilities add up, rewards are averaged."""
+    chance: dict[int, float] = {}
+    earned: dict[int, float] = {}
+    for p, after, reward in successors:
+        after = whole(after, "a next state", least=0, most=states - 1)
+        chance[after] = chance.get(after, 0.0) + float(p)
+        earned[after] = earned.get(after, 0.0) + float(p) * float(reward)
+    row = [(p, after, earned[after] / p) for after, p in chance.items() if p > 0.0]
+    _check_rows(np.array([[p for p, _, _ in row]]))
+    return row
+
+
+def as_initial(initial: Any) -> Contexts:
+    """Where episodes start: None means uniform draws, a number always this state."""
+    if isinstance(initial, int | np.integer) and not isinstance(initial, bool):
+        return Given([int(initial)])
+    return Iid() if initial is None else as_contexts(initial)
