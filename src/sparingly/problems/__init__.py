@@ -1,12 +1,14 @@
-"""Problems to simulate. `Arms`, `ContextualArms`, and instances built to be hard."""
+"""Problems to simulate: arms, linear rewards, episodes, and instances built to be hard."""
 
 from sparingly.problems.adversarial import Scenario, greedy_trap, worse_labelling
 from sparingly.problems.arms import Arms, ContextualArms
 from sparingly.problems.episodic import Episodic
 from sparingly.problems.linear import Linear, hypercube, linear_trap
+from sparingly.problems.mdps import chain, deep_sea, episode_trap, grid, random_mdp, river_swim
 from sparingly.problems.rewards import Bernoulli, Beta, Fixed, Rewards, TruncatedNormal
 
 __all__ = [
     "Arms", "Bernoulli", "Beta", "ContextualArms", "Episodic", "Fixed", "Linear", "Rewards", "Scenario",
-    "TruncatedNormal", "greedy_trap", "hypercube", "linear_trap", "worse_labelling",
+    "TruncatedNormal", "chain", "deep_sea", "episode_trap", "greedy_trap", "grid", "hypercube", "linear_trap",
+    "random_mdp", "river_swim", "worse_labelling",
 ]  # fmt: skip

@@ -22,12 +22,21 @@ Floats = NDArray[np.float64]
 Successor = tuple[float, int, float]  # probability, next state, reward
 
 
+class Successors(NamedTuple):
+    """All transitions that can happen, row by row: (h·S + s)·A + a, or s·A + a if all steps are alike."""
+
+    row: Integers
+    after: Integers  # the next state
+    chance: Floats
+    reward: Floats  # the parameter of its distribution
+
+
 class Truth(NamedTuple):
     """A problem as compiled code sees it."""
 
     model: Model
     ladder: Floats  # beside each weight in the pool: the probability of this successor or one before it
-    centers: Floats  # the parameter of the reward: one for each row, or one beside each weight if successors differ
+    centers: Floats  # beside each weight: the parameter of the reward
     kind: int  # the distribution of rewards around it
     spread: float
 
@@ -66,8 +75,7 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
     else:
         place = start + 2 * find(truth.ladder, start + 1, count, 2, u) + 1
         after = model.next[place - 1]
-    center = truth.centers[row if truth.centers.size == rows else place]
-    return Step(after, draw(truth.kind, center, truth.spread, bits_at(reward_key, cell), k))
+    return Step(after, draw(truth.kind, truth.centers[place], truth.spread, bits_at(reward_key, cell), k))
 
 
 @compiled
@@ -109,24 +117,24 @@ class Episodic:
         if chances.ndim not in (3, 4) or chances.shape[-1] != chances.shape[-3] or chances.size == 0:
             raise InvalidInput(f"P must have shape (S, A, S) or (H, S, A, S), not {chances.shape}")
         S, A = chances.shape[-3:-1]
-        steps = chances.shape[0] if chances.ndim == 4 else None
-        for shape, length in (((S, A), 2), ((S, A, S), 3)):
-            if payoffs.ndim == length + 1 and payoffs.shape[1:] == shape and payoffs.shape[:length] != shape:
-                steps = payoffs.shape[0] if steps is None else steps
-        if steps is None and horizon is None:
+        by_successor = payoffs.ndim == 4 or (payoffs.ndim == 3 and payoffs.shape == (S, A, S) != chances.shape[:-1])
+        steps = {part.shape[0] for part, plain in ((chances, 3), (payoffs, 2 + by_successor)) if part.ndim > plain}
+        if not steps and horizon is None:
             raise InvalidInput("the horizon is missing: P and R are the same at every step, so give horizon=…")
-        H = whole(steps if horizon is None else horizon, "horizon", most=10**6)
-        if steps not in (None, H):
-            raise InvalidInput(f"P or R is given for {steps} steps, but horizon={H}")
-        stages = 1 if steps is None else H
-        full, by_successor = _spread_rewards(payoffs, (stages, S, A))
-        kernel = np.broadcast_to(chances, (stages, S, A, S)).reshape(-1, S)
-        _check_rows(kernel)
-        paid = np.broadcast_to(full.reshape(kernel.shape[0], -1), kernel.shape)
-        rows = [
-            [(float(p[s]), int(s), float(r[s])) for s in np.flatnonzero(p)] for p, r in zip(kernel, paid, strict=True)
-        ]
-        self._build(rows, (H, S, A), stages, initial, rewards, costs, name, by_successor)
+        H = whole(min(steps) if horizon is None else horizon, "horizon", most=10**6)
+        if steps - {H}:
+            raise InvalidInput(
+                f"P or R is given for {' and for '.join(map(str, sorted(steps)))} steps, the horizon is {H}"
+            )
+        rows = (H if steps else 1) * S * A
+        shape = (H if steps else 1, S, A, S)
+        if payoffs.shape[-3 if by_successor else -2 :] != shape[1 : 4 if by_successor else 3]:
+            raise InvalidInput(f"R must have shape {(S, A)} or {(S, A, S)}, or that for each step; not {payoffs.shape}")
+        kernel = np.broadcast_to(chances, shape).reshape(rows, S)
+        paid = np.broadcast_to(payoffs if by_successor else payoffs[..., np.newaxis], shape).reshape(rows, S)
+        row, after = np.nonzero(kernel)
+        found = Successors(row, after, kernel[row, after], paid[row, after])
+        self._build(found, (H, S, A), shape[0], initial, rewards, costs, name)
 
     @classmethod
     def from_successors(
@@ -146,33 +154,35 @@ class Episodic:
         A = len(rows[0]) if S else 0
         if A == 0 or any(len(row) != A for row in rows):
             raise InvalidInput("rows must be a list of S states with a list of A actions each")
-        merged = [_merge(successors, S) for row in rows for successors in row]
+        flat = [
+            (number, after, p, reward)
+            for number, successors in enumerate(successors for row in rows for successors in row)
+            for p, after, reward in _merge(successors, S)
+        ]
+        columns = [np.array(column) for column in zip(*flat, strict=True)]
         problem = cls.__new__(cls)
-        problem._build(merged, (H, S, A), 1, initial, rewards, costs, name, True)
+        problem._build(Successors(*columns), (H, S, A), 1, initial, rewards, costs, name)
         return problem
 
     def _build(
-        self, rows: list[list[Successor]], shape: tuple[int, int, int], stages: int, initial: Any, rewards: Any,
-        costs: Any, name: str, by_successor: bool,
+        self, found: Successors, shape: tuple[int, int, int], stages: int, initial: Any, rewards: Any, costs: Any,
+        name: str,
     ) -> None:  # fmt: skip
         self.horizon, self.states, self.actions = H, S, A = shape
         self.name, self.rewards, self.initial = name, as_rewards(rewards), as_initial(initial)
         self.initial.check(S)
         self.costs: Any = None if costs is None else episode_costs(costs, H, S, A)
-        pool = _Pool(rows, S)
-        centers = pool.centers if by_successor else np.array([row[0][2] for row in rows])
-        if not ((centers >= 0.0) & (centers <= 1.0)).all():
-            raise InvalidInput("every expected reward must lie in [0, 1]; rescale them")
-        means = self.rewards.means(np.unique(centers, return_inverse=True)[0])
-        worth = means[np.unique(centers, return_inverse=True)[1]]
-        numbers = np.zeros((len(rows), 4))
+        pool = _Pool(found, stages * S * A, S)
+        different, which = np.unique(found.reward, return_inverse=True)
+        worth = self.rewards.means(different)[which]
+        numbers = np.zeros((stages * S * A, 4))
         numbers[:, SHARE] = 1.0
-        numbers[:, MEAN] = pool.average(worth) if by_successor else worth
+        numbers[:, MEAN] = np.bincount(found.row, weights=found.chance * worth)
         model = Model(
             np.array([H, S, A, stages]), numbers, pool.where, pool.words, pool.words.view(np.float64),
             np.tile(np.arange(S), (stages, 1)), np.full(stages, S),
         )  # fmt: skip
-        self.truth = Truth(model, pool.ladder, centers, self.rewards.code, self.rewards.spread)
+        self.truth = Truth(model, pool.ladder, pool.centers, self.rewards.code, self.rewards.spread)
         values = self.no_values()
         solve(model, values, np.zeros(1, dtype=np.uint64))
         self.optimal_values: Floats = values.upper[:H]  # V*, (H, S)
@@ -237,53 +247,37 @@ class Episodic:
 class _Pool:
     """The successors of all rows laid out as the induction reads them, with ladders to draw from."""
 
-    def __init__(self, rows: list[list[Successor]], states: int) -> None:
-        self.states = states
-        self.where = np.zeros((len(rows), 2), dtype=np.int64)
-        sizes = [states if len(row) > few(states) else len(row) for row in rows]
-        lengths = [size if size == states else 2 * size for size in sizes]
-        self.where[:, START] = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        self.where[:, COUNT] = sizes
-        self.words = np.zeros(sum(lengths), dtype=np.int64)
-        self.ladder, self.centers = np.ones(self.words.size), np.zeros(self.words.size)
+    def __init__(self, found: Successors, rows: int, states: int) -> None:
+        _check(found, rows)
+        counts = np.bincount(found.row, minlength=rows)
+        dense = counts > few(states)
+        lengths = np.where(dense, states, 2 * counts)
+        start = np.cumsum(lengths) - lengths
+        self.where = np.stack([start, np.where(dense, states, counts)], axis=1)
+        self.words = np.zeros(int(lengths.sum()), dtype=np.int64)
+        self.ladder, self.centers = np.full(self.words.size, 2.0), np.zeros(self.words.size)
+        rank = np.arange(found.row.size) - (np.cumsum(counts) - counts)[found.row]  # of a successor within its row
+        place = start[found.row] + np.where(dense[found.row], found.after, 2 * rank + 1)
+        listed = ~dense[found.row]
+        self.words[place[listed] - 1] = found.after[listed]
         weights = self.words.view(np.float64)
-        for (start, size), row in zip(self.where, rows, strict=True):
-            p, after, r = (np.array(column) for column in zip(*row, strict=True))
-            if size == states:
-                places = start + after
-            else:
-                places = start + 2 * np.arange(size) + 1
-                self.words[places - 1] = after
-            weights[places] = p
-            self.centers[places] = r
-            rungs = np.cumsum(weights[start : start + size] if size == states else p)
-            rungs[rungs >= rungs[-1]] = 2.0  # the last that is possible takes what rounding leaves
-            self.ladder[slice(start, start + size) if size == states else places] = rungs
-
-    def average(self, worth: Floats) -> Floats:
-        """The expected reward of each row."""
-        weights = self.words.view(np.float64)
-        means = []
-        for start, size in self.where:
-            places = slice(start, start + size) if size == self.states else slice(start + 1, start + 2 * size, 2)
-            means.append(float((weights[places] * worth[places]).sum()))
-        return np.array(means)
+        weights[place] = found.chance
+        self.centers[place] = found.reward
+        for count in np.unique(self.where[:, COUNT]):
+            first = start[self.where[:, COUNT] == count]
+            stride = np.arange(count) if count == states else 2 * np.arange(count) + 1
+            places = first[:, np.newaxis] + stride
+            rungs = np.cumsum(weights[places], axis=1)
+            rungs[rungs >= rungs[:, -1:]] = 2.0  # the last that is possible takes what rounding leaves
+            self.ladder[places] = rungs
 
 
-def _spread_rewards(payoffs: Floats, shape: tuple[int, int, int]) -> tuple[Floats, bool]:
-    """Rewards for every row, and whether they depend on the successor."""
-    stages, S, A = shape
-    for wanted, by_successor in (((stages, S, A), False), ((stages, S, A, S), True)):
-        if payoffs.shape in (wanted, wanted[1:]):
-            return np.broadcast_to(payoffs, wanted), by_successor
-    raise InvalidInput(
-        f"R must have shape {(S, A)}, {(S, A, S)}, or one of them for each of the steps in front; not {payoffs.shape}"
-    )
-
-
-def _check_rows(kernel: Floats) -> None:
-    if not np.isfinite(kernel).all() or (kernel < 0.0).any() or (np.abs(kernel.sum(axis=1) - 1.0) > 1e-9).any():
+def _check(found: Successors, rows: int) -> None:
+    sums = np.bincount(found.row, weights=found.chance, minlength=rows)
+    if not np.isfinite(found.chance).all() or (found.chance < 0.0).any() or (np.abs(sums - 1.0) > 1e-9).any():
         raise InvalidInput("every row of P must be probabilities: numbers ≥ 0 that add up to 1")
+    if not ((found.reward >= 0.0) & (found.reward <= 1.0)).all():
+        raise InvalidInput("every expected reward must lie in [0, 1]; rescale them")
 
 
 def _merge(successors: Sequence[Successor], states: int) -> list[Successor]:
@@ -295,7 +289,8 @@ def _merge(successors: Sequence[Successor], states: int) -> list[Successor]:
         chance[after] = chance.get(after, 0.0) + float(p)
         earned[after] = earned.get(after, 0.0) + float(p) * float(reward)
     row = [(p, after, earned[after] / p) for after, p in chance.items() if p > 0.0]
-    _check_rows(np.array([[p for p, _, _ in row]]))
+    if not row:
+        raise InvalidInput("every action needs at least one successor with a positive probability")
     return row
 
 

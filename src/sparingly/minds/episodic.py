@@ -1,0 +1,184 @@
+"""The mind of an agent for episodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.checks import number
+from sparingly.errors import InvalidInput, UnreadableFile
+from sparingly.families import episodic
+from sparingly.induction import COUNT, MEAN
+from sparingly.learners.episodic import EpisodicLearner
+from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account
+from sparingly.minds.base import Outcome, fill
+from sparingly.protocol import QueryRule
+from sparingly.randomness import keys
+from sparingly.rules import PAPER, Rule
+from sparingly.rules import built_in as our_rule
+
+COUNTERS = [
+    episodic.POLICIES, episodic.DECISIONS, episodic.CLOCK, episodic.OPEN, episodic.ACTING, episodic.LIVES,
+]  # fmt: skip
+
+
+class EpisodicMind:
+    """Episodes: `plan` gives a policy (H, S), `decide` takes a trajectory (H, 2), a ticket is the number of a cell."""
+
+    def __init__(
+        self, learner: EpisodicLearner, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence
+    ) -> None:
+        if not our_rule(rule):
+            raise InvalidInput(f"{type(learner).__name__} works with the rules of this library only, not with {rule!r}")
+        if costs is not None:
+            learner = dataclasses.replace(learner, costs=costs)
+        if rule.code == PAPER and learner.costs is not None and (np.array(learner.costs) != 1.0).any():
+            raise InvalidInput(
+                "with episodes PaperMatching is for unit costs only; use ExactMatching() for other costs"
+            )
+        self.learner = learner
+        self.words = episodic.remember(learner, rule, keys(seeds, 1)[0])
+        self.policy = np.zeros((learner.horizon, learner.states), dtype=np.int64)
+        self._load_code()
+        self.attach()
+
+    def _load_code(self) -> None:
+        """Load the compiled code, or compile it, while the notice is up."""
+        copy = self.words.copy()
+        episodic.plan(copy, self.policy.copy())
+        episodic.decide(copy, np.zeros((self.learner.horizon, 2), dtype=np.int64), np.zeros(self.learner.horizon, bool))
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy or when it has grown)."""
+        self.memory = episodic.open_memory(self.words)
+        self.account: Account = self.memory.account
+
+    @property
+    def decisions(self) -> int:
+        return int(self.words[episodic.DECISIONS])
+
+    @property
+    def open(self) -> bool:
+        """Whether an episode was planned and has not ended."""
+        return bool(self.words[episodic.OPEN])
+
+    def plan(self) -> NDArray[np.int64]:
+        episodic.plan(self.words, self.policy)
+        return self.policy.copy()
+
+    def check(self, context: Any) -> NDArray[np.int64]:
+        """States and actions (H,) each, as one array (H, 2)."""
+        states, actions = context
+        return np.stack(
+            [
+                _whole_numbers(states, "states", self.learner.horizon, self.learner.states),
+                _whole_numbers(actions, "actions", self.learner.horizon, self.learner.actions),
+            ],
+            axis=1,
+        )
+
+    def decide_episode(self, path: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """The steps to ask about, and the cell of each step."""
+        _, S, A = self.learner.shape
+        if self.memory.model.next.size < self.words[episodic.TOP] + self.learner.horizon * S:
+            self.words = episodic.grow(self.words)
+            self.attach()
+        asks = np.zeros(self.learner.horizon, dtype=np.bool_)
+        episodic.decide(self.words, path, asks)
+        return asks, (np.arange(self.learner.horizon) * S + path[:, 0]) * A + path[:, 1]
+
+    def decide(self, context: Any) -> Outcome:
+        raise InvalidInput("an episodic agent decides whole episodes: policy = agent.plan(), then decide_episode(…)")
+
+    def learn(self, ticket: int, reward: float) -> None:
+        episodic.learn(self.words, ticket, reward)
+
+    def check_reward(self, reward: object) -> float:
+        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+
+    def transitions(self) -> NDArray[np.float64]:
+        """All that was seen, (rows, 3): cell, next state, times; in the order in which a cell met them."""
+        model, states = self.memory.model, self.learner.states
+        triples = []
+        for cell in np.flatnonzero(model.where[:, COUNT]):
+            start, count = model.where[cell]
+            dense = count == states
+            after = np.arange(states) if dense else model.next[start : start + 2 * count : 2]
+            times = model.weight[start : start + count] if dense else model.weight[start + 1 : start + 2 * count : 2]
+            seen = times > 0.0
+            triples.append(np.stack([np.full(seen.sum(), cell), after[seen], times[seen]], axis=1))
+        return np.concatenate([np.zeros((0, 3)), *triples])
+
+    def parts(self) -> dict[str, Any]:
+        m = self.memory
+        return {
+            "account": m.account,
+            "random": m.random,
+            "counts": m.counts,
+            "notes": m.notes,
+            "means": m.model.numbers[:, MEAN],
+            "transitions": self.transitions(),
+            "listed": m.model.listed,
+            "many": m.model.many,
+            "policy": m.values.policy,
+            "past": m.past,
+            "past_from": m.past_from,
+            "counters": m.head[COUNTERS],
+        }
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        m = self.memory
+        for name in ("account", "random", "counts", "notes", "past", "past_from"):
+            fill(getattr(m, name), parts[name])
+        fill(m.model.numbers[:, MEAN], parts["means"])
+        fill(m.model.listed, parts["listed"])
+        fill(m.model.many, parts["many"])
+        fill(m.values.policy, parts["policy"])
+        m.head[COUNTERS] = parts["counters"]
+        self._check_ranges()
+        rows = np.asarray(parts["transitions"], dtype=np.float64).reshape(-1, 3)
+        _, S, _ = self.learner.shape
+        if rows.size and not ((rows >= 0) & (rows[:, :2] < [self.learner.cells, S]).all(axis=1, keepdims=True)).all():
+            raise UnreadableFile("a transition leads from or to a state that does not exist")
+        for cell, after, times in rows:
+            self.words = episodic.grow(self.words)
+            episodic.restore_transition(self.words, int(cell), int(after), times)
+        self.attach()
+        episodic.refresh_all(self.words)
+
+    def _check_ranges(self) -> None:
+        """Whatever a file says, compiled code must not reach outside of its arrays."""
+        m, (_, S, A) = self.memory, self.learner.shape
+        bounds = ((m.model.listed, S), (m.values.policy, A), (m.past, A))
+        inside = [
+            (m.model.many >= 0).all() and (m.model.many <= S).all(),
+            *(((part >= 0) & (part < most)).all() for part, most in bounds),
+            episodic.OWN <= m.head[episodic.ACTING] < max(int(m.head[episodic.SLOTS]), 1),
+        ]
+        if not all(inside):
+            raise UnreadableFile("a state or an action does not exist")
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        cost, asked, answered, visits = self.memory.counts.T
+        awaited = np.zeros_like(asked)
+        for cell in tickets:
+            if not 0 <= cell < self.learner.cells:
+                raise UnreadableFile(f"an answer is awaited for cell {cell}, which does not exist")
+            awaited[cell] += 1
+        if not (asked == answered + awaited).all() or (asked > visits).any():
+            raise UnreadableFile("visits, asks, answers and awaited decisions do not add up")
+        paid = sum(int(c) * int(n) for c, n in zip(cost, asked, strict=True))
+        if min(paid, UNLIMITED) > self.account[SPENT] or self.account[SPENT] > self.account[GRANTED]:
+            raise UnreadableFile("the ledger does not add up")
+
+
+def _whole_numbers(values: Any, name: str, count: int, most: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"{name} must be {count} whole numbers, one for each step, not {values!r}")
+    if array.min() < 0 or array.max() >= most:
+        raise InvalidInput(f"{name} must lie in 0 … {most - 1}, not {values!r}")
+    return array.astype(np.int64)
