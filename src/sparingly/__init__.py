@@ -15,12 +15,41 @@ from sparingly.errors import (
 from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
 from sparingly.ledger import Ledger
 from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
-from sparingly.rules import Always, ExactMatching, Greedy, Matching, Never, PaperMatching, VarianceMatching
+from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching
 from sparingly.version import __version__
 
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "ContractBroken", "Decision", "ExactMatching",
-    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited", "PaperMatching",
-    "Problem", "QueryRule", "Question", "Simulation", "SparinglyError", "UnknownDecision", "UnreadableFile",
-    "VarianceMatching", "__version__", "budgets", "contexts", "features", "problems", "simulate",
+    "MOSS",
+    "OFUL",
+    "UCB1",
+    "UCBVI",
+    "ULCVI",
+    "AdaptiveMatching",
+    "Agent",
+    "Always",
+    "ContractBroken",
+    "Decision",
+    "ExactMatching",
+    "Greedy",
+    "InvalidInput",
+    "Learner",
+    "Ledger",
+    "Matching",
+    "MissingExtra",
+    "Never",
+    "NotAwaited",
+    "PaperMatching",
+    "Problem",
+    "QueryRule",
+    "Question",
+    "Simulation",
+    "SparinglyError",
+    "UnknownDecision",
+    "UnreadableFile",
+    "__version__",
+    "budgets",
+    "contexts",
+    "features",
+    "problems",
+    "simulate",
 ]  # fmt: skip

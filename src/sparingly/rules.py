@@ -17,7 +17,7 @@ from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT, UNLIMITED, budget_in_units, cost_in_units
 from sparingly.protocol import Question
 
-ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, VARIANCE, CUSTOM = range(8)
+ALWAYS, NEVER, GREEDY, PAPER, EXACT, MATCHING, ADAPTIVE, CUSTOM = range(8)
 
 
 @compiled
@@ -270,24 +270,27 @@ class Matching(Rule):
 
 
 @dataclass(frozen=True)
-class VarianceMatching(Rule):
-    """For UCBVI and ULCVI: exact matching that gives noisy cells more of the budget than those without noise.
+class AdaptiveMatching(Rule):
+    """For UCBVI and ULCVI: exact matching that puts the budget where noise and visits are. No |L_R| has to be known.
 
-    Ask about a cell if the rest of the budget could pay for bringing every cell to the precision that this one would
-    then have, where precision is sqrt(Var/n) + bias/n with the variance of the cell's own answers so far. Where
-    most rewards are zero, most cells soon need few asks: no |L_R| has to be known. Where all variances are equal it
-    is ExactMatching. Safe for any adversary: the ask itself is part of what must be paid.
+    `share` of the budget is exact matching's: every cell may be asked about κ = share·B/C times, whatever happens.
+    Beyond κ, ask about a cell if the budget could still pay for bringing every other cell to the precision that this
+    one would then have: sqrt(Var/n) + bias/n with the variance of the cell's own answers, so that cells without noise
+    need few asks; but to no more than 2·visits + 1 asks, since a cell that is hardly visited can hardly be asked about;
+    and to no fewer than κ. Safe for any adversary: the proof is in docs/paper.md.
     """
 
-    bias: float = 1.0
+    share: float = 0.5
+    bias: float = 5.0
 
     def __post_init__(self) -> None:
+        number(self.share, "share", least=0.0, most=1.0)
         number(self.bias, "bias", least=1e-6, most=1e6)
 
     @property
     def code(self) -> int:
-        return VARIANCE
+        return ADAPTIVE
 
     @property
     def parameters(self) -> tuple[float, float]:
-        return (float(self.bias), 0.0)
+        return (float(self.bias), float(self.share))

@@ -25,7 +25,7 @@ FORMAT = "sparingly agent"
 VERSION = 1
 TYPES: tuple[type, ...] = (
     UCB1, MOSS, OFUL, UCBVI, ULCVI, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching,
-    rules.Matching, rules.VarianceMatching,
+    rules.Matching, rules.AdaptiveMatching,
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
 )  # fmt: skip
 

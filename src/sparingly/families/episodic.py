@@ -28,9 +28,9 @@ from sparingly.learners.episodic import (
 from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account, can_pay, charge, cost_in_units
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import (
+    ADAPTIVE,
     EXACT,
     GREEDY,
-    VARIANCE,
     Greedy,
     Rule,
     asks_needed,
@@ -313,23 +313,27 @@ def action_of(m: Memory, h: int, s: int) -> int:
 
 @apart
 def could_pay_for_all(m: Memory, cell: int) -> bool:
-    """VarianceMatching: whether the budget could bring every cell to the precision that this one has after an ask.
+    """AdaptiveMatching: whether the budget could bring every cell to the precision that this one has after an ask.
 
-    The sum over all cells is made only when the answer may be yes: what a declined cell needed is remembered.
+    Each cell has a guaranteed share of the budget, κ asks; up to there it asks without further ado. Beyond it the
+    sum over all cells is made, but only when the answer may be yes: what a declined cell needed is remembered.
     """
-    granted, cost = m.account[GRANTED], m.counts[cell, COST]
+    granted, cost, n = m.account[GRANTED], m.counts[cell, COST], m.counts[cell, ASKED]
     if granted >= UNLIMITED or cost == 0:
         return True
-    if granted < m.notes[cell, NEEDED] or not can_pay(m.account, cost):
+    share = m.knobs[RULE_BETA] * granted / m.head[TOTAL_COST]  # κ = share·B/C
+    if not can_pay(m.account, cost) or n + 1 <= share:
+        return can_pay(m.account, cost)
+    if granted < m.notes[cell, NEEDED]:
         return False
     bias = m.knobs[RULE_ALPHA]
-    own = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])
-    goal = precision(own, m.counts[cell, ASKED] + 1.0, bias)
+    goal = precision(variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED]), n + 1.0, bias)
     rest = 0.0
     for other in range(m.counts.shape[0]):
         if other != cell:
             spread = variance_of(m.notes[other, SQUARES], m.counts[other, ANSWERED])
-            missing = asks_needed(spread, goal, bias) - m.counts[other, ASKED]
+            useful = min(asks_needed(spread, goal, bias), 2.0 * m.counts[other, VISITS] + 1.0)
+            missing = max(useful, share) - m.counts[other, ASKED]
             if missing > 0.0:
                 rest += missing * m.counts[other, COST]
     if rest <= float(granted - m.account[SPENT] - cost):
@@ -344,7 +348,7 @@ def ask_about(m: Memory, cell: int, most: int, bar: float) -> int:
     rule, cost = m.head[RULE], m.counts[cell, COST]
     if rule == EXACT:
         wanted = wants(rule, m.counts[cell, ASKED], most, cost)
-    elif rule == VARIANCE:
+    elif rule == ADAPTIVE:
         wanted = could_pay_for_all(m, cell)
     elif rule == GREEDY:
         wanted = True

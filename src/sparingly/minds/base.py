@@ -12,7 +12,7 @@ import numpy as np
 
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.ledger import Account
-from sparingly.rules import VARIANCE
+from sparingly.rules import ADAPTIVE
 from sparingly.rules import built_in as our_rule
 
 Outcome = tuple[int, bool, float, float, Any]  # action, ask, width, threshold, ticket
@@ -46,6 +46,6 @@ def fill(target: Any, values: Any) -> None:
 
 
 def refuse_for_episodes_only(rule: Any) -> None:
-    """VarianceMatching looks at variances that only episodic learners keep."""
-    if our_rule(rule) and rule.code == VARIANCE:
-        raise InvalidInput("VarianceMatching is for UCBVI and ULCVI; use ExactMatching()")
+    """AdaptiveMatching looks at visits and variances that only episodic learners keep."""
+    if our_rule(rule) and rule.code == ADAPTIVE:
+        raise InvalidInput("AdaptiveMatching is for UCBVI and ULCVI; use ExactMatching()")
