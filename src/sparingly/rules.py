@@ -140,15 +140,10 @@ def episode_bar(rule: int, alpha: float, beta: float, rewarding: float, cells: i
 
 
 @compiled
-def precision(variance: float, asks: float, bias: float) -> float:
-    """How well a cell is known after so many asks: its standard error, and what may be missing from the variance."""
-    return math.sqrt(variance / asks) + bias / asks
-
-
-@compiled
-def asks_needed(variance: float, goal: float, bias: float) -> float:
-    """The least whole number of asks for a precision: `precision` solved for 1/sqrt(asks)."""
-    x = 2.0 * goal / (math.sqrt(variance) + math.sqrt(variance + 4.0 * bias * goal))
+def asks_needed(variance: float, goal: float, log_term: float) -> float:
+    """The least whole number of asks that bring CI^R down to `goal`: `reward_width` solved for 1/sqrt(n^q)."""
+    noise = 2.0 * math.sqrt(2.0 * variance * log_term)
+    x = 2.0 * goal / (noise + math.sqrt(noise * noise + 40.0 * log_term * goal))
     return math.ceil((1.0 - 1e-12) / (x * x))
 
 
@@ -274,18 +269,16 @@ class AdaptiveMatching(Rule):
     """For UCBVI and ULCVI: exact matching that puts the budget where noise and visits are. No |L_R| has to be known.
 
     `share` of the budget is exact matching's: every cell may be asked about κ = share·B/C times, whatever happens.
-    Beyond κ, ask about a cell if the budget could still pay for bringing every other cell to the precision that this
-    one would then have: sqrt(Var/n) + bias/n with the variance of the cell's own answers, so that cells without noise
-    need few asks; but to no more than 2·visits + 1 asks, since a cell that is hardly visited can hardly be asked about;
-    and to no fewer than κ. Safe for any adversary: the proof is in docs/paper.md.
+    Beyond κ, ask about a cell if the budget could still pay for bringing every other cell to the CI^R that this one
+    would then have: cells whose answers did not vary need fewer asks for that. But to no more than 2·visits + 1
+    asks, since a cell that is hardly visited can hardly be asked about; and to no fewer than κ. Safe for any
+    adversary: the proof is in docs/paper.md.
     """
 
     share: float = 0.5
-    bias: float = 5.0
 
     def __post_init__(self) -> None:
         number(self.share, "share", least=0.0, most=1.0)
-        number(self.bias, "bias", least=1e-6, most=1e6)
 
     @property
     def code(self) -> int:
@@ -293,4 +286,4 @@ class AdaptiveMatching(Rule):
 
     @property
     def parameters(self) -> tuple[float, float]:
-        return (float(self.bias), float(self.share))
+        return (float(self.share), 0.0)

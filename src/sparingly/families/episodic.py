@@ -31,12 +31,12 @@ from sparingly.rules import (
     ADAPTIVE,
     EXACT,
     GREEDY,
+    PAPER,
     Greedy,
     Rule,
     asks_needed,
     episode_bar,
     limit,
-    precision,
     reward_width,
     wants,
 )  # fmt: skip
@@ -49,8 +49,8 @@ Floats = NDArray[np.float64]
 HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(12)
 POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP = range(ACCOUNT + 3, ACCOUNT + 11)
 HEAD = ACCOUNT + 12
-SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(5)  # places among the knobs
-KNOBS = 5
+SCALE, FIRST_SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(6)  # places among the knobs
+KNOBS = 6
 
 COST, ASKED, ANSWERED, VISITS = 0, 1, 2, 3  # columns of the counts
 SQUARES, NEEDED = 0, 1  # columns of the notes
@@ -138,7 +138,7 @@ def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64) -> Words:
     )  # fmt: skip
     memory = open_memory(words)
     rewarding = learner.cells if learner.rewarding is None else learner.rewarding
-    memory.knobs[:] = learner.scale, learner.log_constant, rewarding, *rule.parameters
+    memory.knobs[:] = learner.scale, learner.first_scale, learner.log_constant, rewarding, *rule.parameters
     costs = cost_in_units(episode_costs(learner.costs, H, S, A))
     memory.counts[:, COST] = costs.ravel()
     words[TOTAL_COST] = costs.sum()
@@ -167,15 +167,17 @@ def has_room(m: Memory) -> bool:
 def refresh(m: Memory, cell: int) -> None:
     """Bring a cell's part of the optimistic model in line with its visits and answers."""
     n, visits, horizon = m.counts[cell, ANSWERED], m.counts[cell, VISITS], m.head[HORIZON]
-    root = reward_root(variance_of(m.notes[cell, SQUARES], n), n)
-    linear = reward_linear(n)
+    scale = m.knobs[SCALE] if n > 0 else m.knobs[FIRST_SCALE]
+    root = scale * reward_root(variance_of(m.notes[cell, SQUARES], n), n)
+    linear = scale * reward_linear(n)
+    scale = m.knobs[SCALE] if visits > 0 else m.knobs[FIRST_SCALE]
     if m.head[LEARNER] == UCBVI_CODE:
-        root += ucbvi.model_root(visits, horizon)
-        linear += ucbvi.model_linear(visits, horizon)
+        root += scale * ucbvi.model_root(visits, horizon)
+        linear += scale * ucbvi.model_linear(visits, horizon)
     else:
-        linear += ulcvi.model_linear(visits, horizon, m.head[STATES])
-    m.model.numbers[cell, ROOT] = m.knobs[SCALE] * root
-    m.model.numbers[cell, LINEAR] = m.knobs[SCALE] * linear
+        linear += scale * ulcvi.model_linear(visits, horizon, m.head[STATES])
+    m.model.numbers[cell, ROOT] = root
+    m.model.numbers[cell, LINEAR] = linear
     m.model.numbers[cell, SHARE] = 1.0 / max(visits, 1)
 
 
@@ -313,7 +315,7 @@ def action_of(m: Memory, h: int, s: int) -> int:
 
 @apart
 def could_pay_for_all(m: Memory, cell: int) -> bool:
-    """AdaptiveMatching: whether the budget could bring every cell to the precision that this one has after an ask.
+    """AdaptiveMatching: whether the budget could bring every cell to the CI^R that this one has after an ask.
 
     Each cell has a guaranteed share of the budget, κ asks; up to there it asks without further ado. Beyond it the
     sum over all cells is made, but only when the answer may be yes: what a declined cell needed is remembered.
@@ -321,18 +323,17 @@ def could_pay_for_all(m: Memory, cell: int) -> bool:
     granted, cost, n = m.account[GRANTED], m.counts[cell, COST], m.counts[cell, ASKED]
     if granted >= UNLIMITED or cost == 0:
         return True
-    share = m.knobs[RULE_BETA] * granted / m.head[TOTAL_COST]  # κ = share·B/C
+    share = m.knobs[RULE_ALPHA] * granted / m.head[TOTAL_COST]  # κ = share·B/C
     if not can_pay(m.account, cost) or n + 1 <= share:
         return can_pay(m.account, cost)
     if granted < m.notes[cell, NEEDED]:
         return False
-    bias = m.knobs[RULE_ALPHA]
-    goal = precision(variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED]), n + 1.0, bias)
-    rest = 0.0
+    logs, rest = current_log(m), 0.0
+    goal = reward_width(variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED]), n + 1, logs)
     for other in range(m.counts.shape[0]):
         if other != cell:
             spread = variance_of(m.notes[other, SQUARES], m.counts[other, ANSWERED])
-            useful = min(asks_needed(spread, goal, bias), 2.0 * m.counts[other, VISITS] + 1.0)
+            useful = min(asks_needed(spread, goal, logs), 2.0 * m.counts[other, VISITS] + 1.0)
             missing = max(useful, share) - m.counts[other, ASKED]
             if missing > 0.0:
                 rest += missing * m.counts[other, COST]
@@ -350,7 +351,7 @@ def ask_about(m: Memory, cell: int, most: int, bar: float) -> int:
         wanted = wants(rule, m.counts[cell, ASKED], most, cost)
     elif rule == ADAPTIVE:
         wanted = could_pay_for_all(m, cell)
-    elif rule == GREEDY:
+    elif rule == GREEDY or (rule == PAPER and cost == 0):
         wanted = True
     else:
         spread = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])

@@ -54,7 +54,8 @@ class EpisodicLearner:
     """A learner for episodes of `horizon` steps with `states` and `actions`; rewards lie in [0, 1].
 
     `delta` is the probability of being wrong, `scale` multiplies the exploration bonuses (1 is the paper's, so wide
-    that small problems take 10⁵ to 10⁸ episodes; 0.01 to 0.1 serves practice) and never touches the budget.
+    that small problems take 10⁵ to 10⁸ episodes; 0.01 to 0.1 serves practice), except for cells of which nothing is
+    known: these stay as promising as can be. It never touches the budget.
     `rewarding` is |L_R|, how many of the S·A·H cells can have a reward at all; None: all. PaperMatching uses it.
     `costs` is what asking costs, (S, A) or (H, S, A); None: 1 each. `ties` is "first" or "random".
     """
@@ -99,6 +100,14 @@ class EpisodicLearner:
     def code(self) -> int:
         """Which compiled formulas serve this learner."""
         raise InvalidInput(f"{type(self).__name__} is neither UCBVI nor ULCVI; use one of them")
+
+    @property
+    def first_scale(self) -> float:
+        """The scale where nothing is known yet: raised, if need be, until 5L covers all that a reward can be.
+
+        With the paper's scale that is so by itself; a small scale must not make the unknown look bad.
+        """
+        return max(float(self.scale), 1.0 / (5.0 * math.log(2.0 * self.log_constant)))
 
     @property
     def log_constant(self) -> float:

@@ -35,10 +35,8 @@ class EpisodicMind:
             raise InvalidInput(f"{type(learner).__name__} works with the rules of this library only, not with {rule!r}")
         if costs is not None:
             learner = dataclasses.replace(learner, costs=costs)
-        if rule.code == PAPER and learner.costs is not None and (np.array(learner.costs) != 1.0).any():
-            raise InvalidInput(
-                "with episodes PaperMatching is for unit costs only; use ExactMatching() for other costs"
-            )
+        if rule.code == PAPER and learner.costs is not None and not np.isin(learner.costs, (0.0, 1.0)).all():
+            raise InvalidInput("with episodes PaperMatching is for costs of 1 (or 0) only; use ExactMatching()")
         self.learner = learner
         self.words = episodic.remember(learner, rule, keys(seeds, 1)[0])
         self.policy = np.zeros((learner.horizon, learner.states), dtype=np.int64)
