@@ -28,9 +28,10 @@ peers: $(VENV)/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
 figures: $(VENV)/ready
-	@echo "== Regenerating the figures of the README"
+	@echo "== Regenerating the figures of the README and of the guides"
 	$(BIN)/sparingly demo --out results/demo --quiet
 	cp results/demo/figure.png docs/figures/demo.png
+	$(BIN)/python docs/figures/frozen_lake.py
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "== Setting up $(VENV) (once; needs $(PYTHON) >= 3.11 and a package registry)"

@@ -26,7 +26,7 @@ LAYERS = [
     {"minds"},
     {"agent", "saving"},
     {"problems"},
-    {"engine", "testing", "theory"},
+    {"engine", "gym", "testing", "theory"},
     {"lab", "serve"},
     {"cli"},
 ]

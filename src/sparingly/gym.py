@@ -1,0 +1,412 @@
+"""Gymnasium environments under a budget: rewards only on request, tables as problems, learning to play.
+
+`AskForReward` hides the rewards of any environment behind `ask`. `problem` turns an environment that knows its
+own transitions into an episodic problem for `simulate`. `learn` plays an environment that nobody has a model of, and
+`play` tells what a policy earns there. Needs the extra `gym`; `import sparingly` does not import it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.agent import Agent
+from sparingly.budgets import Budget, Schedule
+from sparingly.checks import number, shown, table, whole
+from sparingly.contexts import Contexts, Iid
+from sparingly.engine.progress import Progress
+from sparingly.errors import InvalidInput, MissingExtra
+from sparingly.induction import Values
+from sparingly.learners.episodic import EpisodicLearner
+from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units, cost_in_units
+from sparingly.minds import EpisodicMind
+from sparingly.problems.episodic import Episodic, Successor, solve
+from sparingly.protocol import QueryRule
+from sparingly.randomness import seed_sequence
+from sparingly.rules import Rule
+
+try:
+    import gymnasium
+    from gymnasium.spaces import Discrete
+    from gymnasium.utils import RecordConstructorArgs
+except ImportError:
+    raise MissingExtra("sparingly.gym", "gym") from None
+
+__all__ = ["AskForReward", "Game", "Learning", "best_guess", "learn", "play", "problem"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Environment = gymnasium.Env[Any, Any]
+Observation = TypeVar("Observation")
+Action = TypeVar("Action")
+
+
+class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], RecordConstructorArgs):
+    """An environment whose rewards must be asked for, each at a cost, within a hard budget.
+
+    `step` returns NaN for the reward, unless told to `ask` at once. `ask()` returns the reward of the last step,
+    `ask(step)` that of an earlier step of the same episode, from 0, until the next `reset`. A reward is paid for once;
+    one that cannot be paid for is NaN, and the ledger counts the refusal. `info["budget"]` holds granted, spent, left,
+    and whether this step's reward was asked for; everything else in `info` is passed on as it is.
+
+    `budget` is a number, to which `grant` adds, or a schedule that grows with every episode. It outlives a reset, so a
+    seed alone does not repeat a run: the environment's spec says "nondeterministic".
+
+    >>> env = AskForReward(gymnasium.make("FrozenLake-v1"), budget=1)
+    >>> _ = env.reset(seed=0)
+    >>> env.step(0)[1], env.step(0)[1]
+    (nan, nan)
+    >>> env.ask(), env.ask(), env.ask(0), env.ledger
+    (0.0, 0.0, nan, Ledger(granted=1, spent=1, refused=1))
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[Observation, Action], budget: float | Schedule = 0.0, cost: float = 1.0
+    ) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise InvalidInput(f"an environment of gymnasium is needed, not {shown(env)}")
+        if isinstance(budget, Budget) and not isinstance(budget, Schedule):
+            raise InvalidInput(f"a budget is a number or a schedule here, not {budget!r}; call grant() as it grows")
+        RecordConstructorArgs.__init__(self, budget=budget, cost=cost)
+        gymnasium.Wrapper.__init__(self, env)
+        self.cost = number(cost, "the cost of asking", least=0.0)
+        cost_in_units(self.cost)  # refuses what is too small or too large to count
+        self.schedule = budget if isinstance(budget, Schedule) else None
+        self.ledger = Ledger(0.0 if isinstance(budget, Schedule) else budget)
+        self.episode = 1  # the number of the episode, from 1; a reset without a step since the last starts no new one
+        self._scheduled = 0  # what the schedule has granted so far, in millionths
+        self._rewards: list[float] = []
+        self._asked: list[bool] = []
+        self._follow_schedule(1)
+        if self.spec is not None:  # a copy of the environment's own
+            self.spec.nondeterministic = True
+
+    def _follow_schedule(self, episode: int) -> None:
+        if self.schedule is not None:
+            units, account = int(budget_in_units(self.schedule(episode))), self.ledger.account
+            if units < self._scheduled:
+                raise InvalidInput(f"a budget only grows, but {self.schedule!r} falls in episode {episode}")
+            account[GRANTED] = min(int(account[GRANTED]) + units - self._scheduled, UNLIMITED)
+            self._scheduled = units
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; the rewards of the one before cannot be asked for any more."""
+        following = self.episode + bool(self._rewards)
+        self._follow_schedule(following)
+        observation, info = self.env.reset(seed=seed, options=options)
+        self.episode, self._rewards, self._asked = following, [], []
+        return observation, self._with_budget(info)
+
+    def step(self, action: Action, *, ask: bool = False) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Act. The reward is NaN; with `ask`, it is what `ask()` returns."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._rewards.append(float(reward))
+        self._asked.append(False)
+        shown_reward = self.ask() if ask else math.nan
+        return observation, shown_reward, terminated, truncated, self._with_budget(info)
+
+    def _with_budget(self, info: dict[str, Any]) -> dict[str, Any]:
+        asked = bool(self._asked) and self._asked[-1]
+        ledger = self.ledger
+        return info | {
+            "budget": {"granted": ledger.granted, "spent": ledger.spent, "left": ledger.left, "asked": asked}
+        }
+
+    def ask(self, step: int | None = None) -> float:
+        """The reward of the last step, or of the given step of this episode; NaN if the budget cannot pay for it."""
+        if not self._rewards:
+            raise InvalidInput("there is no reward to ask for: no step was made since the reset")
+        last = len(self._rewards) - 1
+        place = last if step is None else whole(step, "step", least=0, most=last)
+        if not self._asked[place]:
+            self._asked[place] = self.ledger.charge(self.cost)
+        return self._rewards[place] if self._asked[place] else math.nan
+
+    def grant(self, amount: float) -> None:
+        """Add to the budget. What was granted cannot be taken back."""
+        self.ledger.grant(amount)
+
+
+class Game(Episodic):
+    """An environment's own table as an episodic problem; `low` and `high` are the rewards that became 0 and 1."""
+
+    low: float
+    high: float
+
+    def in_rewards(self, values: ArrayLike) -> Floats:
+        """V (H, S) of this problem in the environment's units: (high − low)·V, and `low` for each step to go."""
+        V = np.asarray(values, dtype=np.float64)
+        if V.shape != (self.horizon, self.states):
+            raise InvalidInput(f"values must have shape {(self.horizon, self.states)}, not {V.shape}")
+        to_go = np.arange(self.horizon, 0, -1.0)[:, np.newaxis]
+        scaled: Floats = self.low * to_go + (self.high - self.low) * V
+        return scaled
+
+
+def problem(
+    env: Environment | str,
+    horizon: int,
+    cost: float = 1.0,
+    initial: Contexts | int | ArrayLike | None = None,
+    **options: Any,
+) -> Game:
+    """An episodic problem from an environment that knows its transitions, as FrozenLake, CliffWalking and Taxi do.
+
+    `env` is an environment, or a name for `gymnasium.make` with `options`. Episodes last `horizon` steps, whatever time
+    limit the environment has; one that ends early stays in an extra state, the last one, which pays 0 and costs
+    nothing to ask about. Rewards are rescaled to [0, 1]; `in_rewards` translates values back. `initial` says where
+    episodes start: by default as in the environment's `initial_state_distrib`, or where `reset` puts it.
+
+    Where a state and an action lead to one next state with several rewards, their mean is paid; values are not
+    touched by that. If the game has two different rewards only, the mean is a probability, and nothing is lost.
+
+    >>> lake = problem("FrozenLake-v1", horizon=20)
+    >>> lake, round(float(lake.optimal_values[0, 0]), 3)
+    (FrozenLake-v1(17 states, 4 actions, 20 steps, Bernoulli()), 0.199)
+    """
+    made = _open(env, options)
+    states, actions = _sizes(made)
+    end, bare = states.n, made.unwrapped
+    name = made.spec.id if made.spec is not None else type(bare).__name__
+    chances = _entries(bare, name, states, actions)
+    paid = {0.0}.union(reward for row in chances for cell in row for _, _, reward in cell)
+    low, high = min(paid), max(paid)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidInput(f"the rewards of {name} must be finite numbers other than 0, not {shown(sorted(paid))}")
+    rows: list[list[list[Successor]]] = [
+        [[(p, after, (reward - low) / (high - low)) for p, after, reward in cell] for cell in row] for row in chances
+    ]
+    rows.append([[(1.0, int(end), -low / (high - low))] for _ in range(actions.n)])
+    initial = _start(made, states) if initial is None else initial
+    game = Game.from_successors(
+        rows,
+        horizon,
+        initial,
+        rewards="bernoulli" if len(paid) == 2 else "fixed",
+        costs=_costs(states, actions, cost),
+        name=name,
+    )
+    assert isinstance(game, Game)
+    game.low, game.high = low, high
+    return game
+
+
+def _entries(bare: Any, name: str, states: Discrete, actions: Discrete) -> list[list[list[Successor]]]:
+    """The table of an environment: (probability, next state, reward), with the end of an episode as a state."""
+    source = getattr(bare, "P", None)
+    if not isinstance(source, Mapping | Sequence):
+        raise InvalidInput(f"{name} has no table of transitions P; `sparingly.gym.learn` plays without one")
+    try:
+        return [
+            [
+                [
+                    (float(p), int(states.n if done else after - states.start), float(reward))
+                    for p, after, reward, done in source[s][a]
+                ]
+                for a in range(actions.start, actions.start + actions.n)
+            ]
+            for s in range(states.start, states.start + states.n)
+        ]
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidInput(f"P of {name} must hold (probability, next, reward, done) in P[s][a]: {error!r}") from None
+
+
+def _start(env: Environment, states: Discrete) -> Contexts | int:
+    """Where the episodes of an environment start."""
+    share = getattr(env.unwrapped, "initial_state_distrib", None)
+    if share is None:
+        return int(env.reset(seed=0)[0]) - int(states.start)
+    return int(np.argmax(share)) if np.max(share) == 1.0 else Iid([*share, 0.0])
+
+
+@dataclass(frozen=True, repr=False)
+class Learning:
+    """What `learn` returns; returns are in the environment's units, and the experimenter's to see, not the agent's."""
+
+    agent: Agent
+    policy: Integers  # (H, S + 1) the agent's best guess at the end; `play` tells what it earns
+    returns: Floats  # (episodes,) the sum of all rewards, asked for or not
+    steps: Integers  # (episodes,) how many steps were made before it ended: so many rewards there were to ask for
+    asked: Integers  # (episodes,) how many of them were asked for
+    budget: Floats  # (episodes,) B(t)
+
+    def __repr__(self) -> str:
+        asked, steps, mean = self.asked.sum(), self.steps.sum(), self.returns.mean()
+        return f"Learning({self.returns.size:,} episodes, {asked:,} of {steps:,} rewards asked for, mean {mean:.3g})"
+
+
+def learn(
+    env: Environment | str,
+    learner: EpisodicLearner | Callable[..., EpisodicLearner],
+    rule: Rule | QueryRule | None,
+    budget: float | Schedule,
+    episodes: int,
+    horizon: int,
+    seed: int | np.random.SeedSequence = 0,
+    reward_range: tuple[float, float] | None = None,
+    cost: float = 1.0,
+    progress: bool | None = None,
+) -> Learning:
+    """Let an Agent play an environment with Discrete states and actions that it has no model of.
+
+    `learner` is UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
+    `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has: there an episode stays
+    that ends early, which pays 0 and is free to ask about. `reward_range` is the least and the greatest reward, and
+    may be left out if the environment names it; the learner sees rewards as [0, 1], and only those it has asked for.
+
+    >>> from sparingly import UCBVI, ExactMatching
+    >>> learn("FrozenLake-v1", UCBVI, ExactMatching(), budget=500, episodes=10, horizon=5).policy.shape
+    (5, 17)
+    """
+    made = _open(env, {})
+    states, actions = _sizes(made)
+    episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
+    low, high = _reward_range(made, reward_range)
+    mind = _learner(learner, int(states.n) + 1, int(actions.n), H)
+    agent_seed, world_seed = seed_sequence(seed).spawn(2)
+    costs = _costs(states, actions, cost) if mind.costs is None else None
+    agent = Agent(mind, rule, budget, agent_seed, costs)
+    returns, budgets = np.zeros(episodes), np.zeros(episodes)
+    steps, asked = np.zeros(episodes, dtype=np.int64), np.zeros(episodes, dtype=np.int64)
+    bar, start = Progress(episodes, "learning", progress), int(world_seed.generate_state(1)[0])
+    try:
+        for t in range(episodes):
+            path, rewards = _play_once(made, agent.plan(), states, actions, None if t else start)
+            _check_rewards(rewards, low, high)
+            asks = agent.decide_episode(path[:, 0], path[:, 1])
+            answers = np.zeros(H)
+            answers[: len(rewards)] = rewards
+            agent.observe_episode(np.where(asks, (answers - low) / (high - low), np.nan))
+            returns[t], steps[t], asked[t] = sum(rewards), len(rewards), asks[: len(rewards)].sum()
+            budgets[t] = agent.ledger.granted
+            bar.add(1)
+    finally:
+        bar.close()
+    return Learning(agent, best_guess(agent), returns, steps, asked, budgets)
+
+
+def play(
+    env: Environment | str, policy: ArrayLike, episodes: int = 1_000, seed: int | np.random.SeedSequence = 0
+) -> Floats:
+    """What a policy (H, S), or (H, S + 1) with the state after the end, earns in each episode of H steps at most."""
+    made = _open(env, {})
+    states, actions = _sizes(made)
+    table_of_actions = np.asarray(policy)
+    if table_of_actions.ndim != 2 or table_of_actions.shape[1] not in (states.n, states.n + 1):
+        raise InvalidInput(f"a policy must have shape (H, {states.n}) or (H, {states.n + 1})")
+    if not np.issubdtype(table_of_actions.dtype, np.integer) or not np.isin(table_of_actions, range(actions.n)).all():
+        raise InvalidInput(f"the actions of a policy are whole numbers in 0 … {actions.n - 1}")
+    padded = np.pad(table_of_actions, ((0, 0), (0, states.n + 1 - table_of_actions.shape[1])))
+    count, start = whole(episodes, "episodes"), int(seed_sequence(seed).generate_state(1)[0])
+    bar = Progress(count, "playing")
+    returns = np.zeros(count)
+    try:
+        for t in range(count):
+            returns[t] = sum(_play_once(made, padded, states, actions, None if t else start)[1])
+            bar.add(1)
+    finally:
+        bar.close()
+    return returns
+
+
+def best_guess(agent: Agent) -> Integers:
+    """The policy (H, S) that would be best if an episodic agent's estimates were true: no bonus, no exploration.
+
+    What was never tried or never answered counts as worth nothing.
+    """
+    mind = agent._mind
+    if not isinstance(mind, EpisodicMind):
+        raise InvalidInput(f"a policy is for episodes; {type(agent.learner).__name__} has none, UCBVI and ULCVI have")
+    H, S, _ = mind.learner.shape
+    values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64))
+    solve(mind.memory.model, values, np.zeros(1, dtype=np.uint64))
+    return values.policy
+
+
+def _play_once(
+    env: Environment, policy: Integers, states: Discrete, actions: Discrete, seed: int | None
+) -> tuple[Integers, list[float]]:
+    """One episode: states and actions (H, 2), those after its end included, and the rewards up to its end."""
+    path, rewards, going = np.zeros((len(policy), 2), dtype=np.int64), [], True
+    s = int(env.reset(seed=seed)[0]) - int(states.start)
+    for h in range(len(policy)):
+        a = int(policy[h, s])
+        path[h] = s, a
+        if going:
+            observation, reward, terminated, truncated, _ = env.step(a + int(actions.start))
+            going = not (terminated or truncated)
+            s = int(observation) - int(states.start) if going else int(states.n)
+            rewards.append(float(reward))
+    return path, rewards
+
+
+def _open(env: Environment | str, options: dict[str, Any]) -> Environment:
+    """An environment, made by its name if need be."""
+    if isinstance(env, str):
+        try:
+            return gymnasium.make(env, **options)
+        except gymnasium.error.Error as error:
+            raise InvalidInput(f"gymnasium cannot make {env!r}: {error}") from None
+    if not isinstance(env, gymnasium.Env):
+        raise InvalidInput(f"an environment of gymnasium or its name is needed, not {shown(env)}")
+    if options:
+        raise InvalidInput(f"{', '.join(options)} can only be given with the name of an environment")
+    return env
+
+
+def _sizes(env: Environment) -> tuple[Discrete, Discrete]:
+    """The spaces of states and actions, if they are finite."""
+    states, actions = env.observation_space, env.action_space
+    if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
+        raise InvalidInput(f"observations and actions must be Discrete, not {states} and {actions}")
+    return states, actions
+
+
+def _costs(states: Discrete, actions: Discrete, cost: float) -> Floats:
+    """What asking costs, (S + 1, A): nothing after the end."""
+    costs = np.zeros((int(states.n) + 1, int(actions.n)))
+    costs[:-1] = number(cost, "the cost of asking", least=0.0)
+    return costs
+
+
+def _learner(learner: Any, S: int, A: int, H: int) -> EpisodicLearner:
+    """The learner, made for S states, A actions and H steps if need be."""
+    if callable(learner):
+        try:
+            learner = learner(states=S, actions=A, horizon=H)
+        except TypeError as error:
+            raise InvalidInput(f"UCBVI or ULCVI is needed, or what makes one, not {shown(learner)}: {error}") from None
+    if not isinstance(learner, EpisodicLearner):
+        raise InvalidInput(f"UCBVI or ULCVI is needed, or what makes one, not {shown(learner)}")
+    if learner.shape != (H, S, A):
+        raise InvalidInput(
+            f"with the state after the end there are {S} states, {A} actions and {H} steps, the learner is made for "
+            f"{learner.states}, {learner.actions} and {learner.horizon}; give {type(learner).__name__} without sizes"
+        )
+    return learner
+
+
+def _reward_range(env: Environment, given: tuple[float, float] | None) -> tuple[float, float]:
+    """The least and the greatest reward, 0 among them, which is what follows the end."""
+    named = getattr(env.unwrapped, "reward_range", None) if given is None else given
+    if named is None:
+        raise InvalidInput("the range of rewards is not known: give reward_range=(least, greatest)")
+    ends = table(named, "reward_range", "(2,)")
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise InvalidInput(f"reward_range must be two finite numbers (least, greatest), not {shown(named)}")
+    return min(float(ends[0]), 0.0), max(float(ends[1]), 0.0)
+
+
+def _check_rewards(rewards: list[float], low: float, high: float) -> None:
+    for step, reward in enumerate(rewards):
+        if not low <= reward <= high:
+            raise InvalidInput(
+                f"step {step} paid {reward:g}, outside of the range of rewards {low:g} … {high:g}; give reward_range=…"
+            )
