@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 
 import sparingly as sp
 import sparingly.gym
-from sparingly.gym import AskForReward, best_guess, learn, play, problem
+from sparingly.gym import AskForReward, learn, play, problem
 from sparingly.problems.episodic import step
 
 UCBVI = functools.partial(sp.UCBVI, scale=0.001)
@@ -305,7 +305,7 @@ def test_the_corridor_is_learnt_in_its_own_numbers():
     result = learn(Corridor(), BOLD, None, sp.budgets.Linear(1.0), episodes=400, horizon=6, reward_range=(-1, 7))
     assert isinstance(result.agent.rule, sp.ExactMatching)
     np.testing.assert_array_equal(result.budget, np.arange(1.0, 401.0))
-    np.testing.assert_array_equal(result.policy, best_guess(result.agent))
+    np.testing.assert_array_equal(result.policy, result.agent.best_guess())
     assert result.returns.max() == 5.0
     assert play(Corridor(), result.policy, episodes=3).tolist() == [5.0] * 3
     assert ((result.steps >= 3) & (result.steps <= 6)).all()
@@ -346,7 +346,7 @@ def test_time_limits_end_episodes():
 
 
 def from_arms():
-    return best_guess(sp.Agent(sp.UCB1(2), seed=0))
+    return sp.Agent(sp.UCB1(2), seed=0).best_guess()
 
 
 def learning(**changes):

@@ -22,7 +22,7 @@ HORIZON, EPISODES, BUDGET, SCALE, RUNS = 20, 20_000, 3_000, 0.0005, 20
 CASES = {
     "every reward asked for": (sp.Always(), math.inf),
     "1 % of them: ExactMatching": (sp.ExactMatching(), BUDGET),
-    "1 %: VarianceMatching": (sp.VarianceMatching(), BUDGET),
+    "1 %: AdaptiveMatching": (sp.AdaptiveMatching(), BUDGET),
     "1 %: Always, until it is spent": (sp.Always(), BUDGET),
     "1 %: Greedy": (sp.Greedy(), BUDGET),
 }

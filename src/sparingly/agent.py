@@ -16,11 +16,11 @@ from sparingly.budgets import Budget, Schedule
 from sparingly.checks import table
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
 from sparingly.families import arms, episodic, linear
-from sparingly.induction import MEAN
+from sparingly.induction import MEAN, Values
 from sparingly.learners.base import TabularLearner
 from sparingly.learners.episodic import EpisodicLearner
 from sparingly.learners.oful import OFUL
-from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units
+from sparingly.ledger import Ledger
 from sparingly.minds import ArmsMind, EpisodicMind, LinearMind, make_mind
 from sparingly.protocol import Decision, Learner, QueryRule
 from sparingly.randomness import seed_sequence
@@ -72,11 +72,7 @@ class Agent:
 
     def _follow_schedule(self, t: int) -> None:
         assert self.schedule is not None
-        units, account = int(budget_in_units(self.schedule(t))), self.ledger.account
-        if units < self._scheduled:
-            raise InvalidInput(f"a budget only grows, but {self.schedule!r} falls to {self.schedule(t):g} in round {t}")
-        account[GRANTED] = min(int(account[GRANTED]) + units - self._scheduled, UNLIMITED)
-        self._scheduled = units
+        self._scheduled = self.schedule.follow(self.ledger, t, self._scheduled)
 
     @property
     def decisions(self) -> int:
@@ -159,6 +155,17 @@ class Agent:
         seen = (mind.memory.counts[:, episodic.VISITS].reshape(H, S, A) > 0).any(axis=2)
         most = np.broadcast_to(np.arange(H, 0, -1.0)[:, np.newaxis], (H, S))
         return np.where(seen, mind.memory.values.upper[:H], most), np.where(seen, mind.memory.values.lower[:H], 0.0)
+
+    def best_guess(self) -> NDArray[np.int64]:
+        """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
+
+        What was never tried or never answered counts as worth nothing.
+        """
+        mind = self._episodes("best_guess")
+        H, S, _ = mind.learner.shape
+        values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
+        episodic.guess(mind.words, values)
+        return values.policy
 
     def _episodes(self, what: str) -> EpisodicMind:
         if not isinstance(self._mind, EpisodicMind):

@@ -17,7 +17,7 @@ from sparingly.checks import number, table, whole
 from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.history import History
-from sparingly.ledger import ROUNDING, UNIT, UNLIMITED, budget_in_units
+from sparingly.ledger import GRANTED, ROUNDING, UNIT, UNLIMITED, Ledger, budget_in_units
 
 Integers = NDArray[np.int64]
 
@@ -88,6 +88,14 @@ class Schedule(Budget):
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _ScheduleTape(self)
+
+    def follow(self, ledger: Ledger, round: int, before: int) -> int:
+        """Let a ledger grow to B(round), grants on top of it kept; `before` and the result: B so far, in millionths."""
+        units = int(budget_in_units(self(round)))
+        if units < before:
+            raise InvalidInput(f"a budget only grows, but {self!r} falls to {self(round):g} in round {round}")
+        ledger.account[GRANTED] = min(int(ledger.account[GRANTED]) + units - before, UNLIMITED)
+        return units
 
 
 @dataclass(frozen=True)

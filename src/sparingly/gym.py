@@ -21,11 +21,9 @@ from sparingly.checks import number, shown, table, whole
 from sparingly.contexts import Contexts, Iid
 from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput, MissingExtra
-from sparingly.induction import Values
 from sparingly.learners.episodic import EpisodicLearner
-from sparingly.ledger import GRANTED, UNLIMITED, Ledger, budget_in_units, cost_in_units
-from sparingly.minds import EpisodicMind
-from sparingly.problems.episodic import Episodic, Successor, solve
+from sparingly.ledger import Ledger, cost_in_units
+from sparingly.problems.episodic import Episodic, Successor
 from sparingly.protocol import QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import Rule
@@ -37,7 +35,7 @@ try:
 except ImportError:
     raise MissingExtra("sparingly.gym", "gym") from None
 
-__all__ = ["AskForReward", "Game", "Learning", "best_guess", "learn", "play", "problem"]
+__all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,11 +86,7 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
 
     def _follow_schedule(self, episode: int) -> None:
         if self.schedule is not None:
-            units, account = int(budget_in_units(self.schedule(episode))), self.ledger.account
-            if units < self._scheduled:
-                raise InvalidInput(f"a budget only grows, but {self.schedule!r} falls in episode {episode}")
-            account[GRANTED] = min(int(account[GRANTED]) + units - self._scheduled, UNLIMITED)
-            self._scheduled = units
+            self._scheduled = self.schedule.follow(self.ledger, episode, self._scheduled)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -193,7 +187,6 @@ def problem(
         costs=_costs(states, actions, cost),
         name=name,
     )
-    assert isinstance(game, Game)
     game.low, game.high = low, high
     return game
 
@@ -289,7 +282,7 @@ def learn(
             bar.add(1)
     finally:
         bar.close()
-    return Learning(agent, best_guess(agent), returns, steps, asked, budgets)
+    return Learning(agent, agent.best_guess(), returns, steps, asked, budgets)
 
 
 def play(
@@ -314,20 +307,6 @@ def play(
     finally:
         bar.close()
     return returns
-
-
-def best_guess(agent: Agent) -> Integers:
-    """The policy (H, S) that would be best if an episodic agent's estimates were true: no bonus, no exploration.
-
-    What was never tried or never answered counts as worth nothing.
-    """
-    mind = agent._mind
-    if not isinstance(mind, EpisodicMind):
-        raise InvalidInput(f"a policy is for episodes; {type(agent.learner).__name__} has none, UCBVI and ULCVI have")
-    H, S, _ = mind.learner.shape
-    values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64))
-    solve(mind.memory.model, values, np.zeros(1, dtype=np.uint64))
-    return values.policy
 
 
 def _play_once(

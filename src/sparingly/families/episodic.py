@@ -408,6 +408,13 @@ def decide(words: Words, path: Integers, asks: NDArray[np.bool_]) -> int:
 
 
 @compiled
+def guess(words: Words, values: Values) -> None:
+    """The best policy of the estimated model without bonuses."""
+    m = look(words)
+    induce(m.model, values, BEST, 0.0, 0.0, m.head[HORIZON] - 1, False, m.random)
+
+
+@compiled
 def learn(words: Words, cell: int, reward: float) -> None:
     """Take in one answer."""
     take_answer(look(words), cell, reward)

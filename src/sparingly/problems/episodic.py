@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,7 +145,7 @@ class Episodic:
         rewards: str | Rewards = "fixed",
         costs: ArrayLike | None = None,
         name: str = "Episodic",
-    ) -> Episodic:
+    ) -> Self:
         """A problem from lists: `rows[s][a]` holds (probability, next state, reward in [0, 1]) for each successor.
 
         Takes room for the successors only, where P would need S·A·S numbers.
