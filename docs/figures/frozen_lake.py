@@ -54,7 +54,7 @@ def draw_success(axis: Any) -> None:
     axis.xaxis.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:,.0f}"))
     axis.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0, symbol=" %"))
     axis.set_title("learning the lake: mean, and 10–90 % of 20 runs")
-    axis.legend(frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.34))
+    axis.legend(frameon=False, loc="center right", bbox_to_anchor=(1.0, 0.53))
     axis.grid(alpha=0.25)
 
 

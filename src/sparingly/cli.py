@@ -1,4 +1,4 @@
-"""The command line: `sparingly simulate` and `sparingly demo`. Run any with --help for examples."""
+"""The command line: `sparingly simulate`, `demo` and `episodes`. Run any with --help for examples."""
 
 from __future__ import annotations
 
@@ -76,6 +76,38 @@ def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = Fals
     from sparingly.lab.demo import experiments
 
     _run_and_show(list(experiments()), out, jobs, quiet)
+
+
+@app.command()
+def episodes(
+    out: Out = Path("results/episodes"),
+    quick: Annotated[bool, typer.Option("--quick", help="A hundredth of the episodes: seconds, not minutes.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Reinforcement learning under a budget: four studies on random MDPs, as a report with tables and a figure.
+
+    Examples:
+
+        sparingly episodes --quick
+
+        sparingly episodes --out results/episodes
+    """
+    from rich.markdown import Markdown
+
+    from sparingly.lab import episodes as studies
+
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+
+    def tell(line: str) -> None:
+        if not quiet:
+            console.print(line, markup=False, highlight=False)
+
+    done = studies.run(quick, jobs, False if quiet else None, tell)
+    path = studies.write(out, done)
+    console.print(Markdown(path.read_text(encoding="utf-8")))
+    console.print(f"Report: {path}\nFigure and data beside it.", soft_wrap=True, markup=False)
 
 
 def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, quiet: bool) -> None:

@@ -15,11 +15,17 @@ from sparingly.problems import rewards
 
 Catalogue = Mapping[str, Callable[..., Any]]
 
-LEARNERS: Catalogue = {"UCB1": learners.UCB1, "MOSS": learners.MOSS, "OFUL": learners.OFUL}
+LEARNERS: Catalogue = {
+    learner.__name__: learner
+    for learner in (learners.UCB1, learners.MOSS, learners.OFUL, learners.UCBVI, learners.ULCVI)
+}
 RULES: Catalogue = {
     rule.__name__: rule
-    for rule in (rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching)
-}
+    for rule in (
+        rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
+        rules.AdaptiveMatching,
+    )
+}  # fmt: skip
 BUDGETS: Catalogue = {
     budget.__name__: budget
     for budget in (
@@ -42,6 +48,13 @@ PROBLEMS: Catalogue = {
     "Linear": problems.Linear,
     "linear_trap": problems.linear_trap,
     "hypercube": problems.hypercube,
+    "Episodic": problems.Episodic,
+    "random_mdp": problems.random_mdp,
+    "river_swim": problems.river_swim,
+    "chain": problems.chain,
+    "grid": problems.grid,
+    "deep_sea": problems.deep_sea,
+    "episode_trap": problems.episode_trap,
 }
 
 

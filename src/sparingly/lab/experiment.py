@@ -21,7 +21,7 @@ from sparingly.checks import choice, whole
 from sparingly.engine import Simulation, simulate
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.problems import ContextualArms, Linear, Scenario
+from sparingly.problems import ContextualArms, Episodic, Linear, Scenario
 
 KEYS = ("title", "rounds", "runs", "seed", "checkpoints", "spacing", "problem", "budget", "learners", "rules")
 
@@ -31,7 +31,7 @@ class Experiment:
     """One problem under one budget, and the policies to compare on it."""
 
     title: str
-    problem: ContextualArms | Linear
+    problem: ContextualArms | Linear | Episodic
     budget: Budget
     policies: tuple[tuple[str, Any, Any], ...]  # label, learner, rule
     rounds: int = 100_000
@@ -73,7 +73,10 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     if "problem" not in data:
         raise InvalidInput('an experiment needs a `problem`, for example { type = "Arms", means = [0.6, 0.5] }')
     problem, budget = _problem_and_budget(data)
-    if isinstance(problem, Linear):
+    sizes: dict[str, Any]
+    if isinstance(problem, Episodic):
+        sizes, default = {"states": problem.states, "actions": problem.actions, "horizon": problem.horizon}, "UCBVI"
+    elif isinstance(problem, Linear):
         sizes, default = {"dim": problem.dim}, "OFUL"
     else:
         sizes, default = {"contexts": problem.shape[0], "arms": problem.shape[1]}, "UCB1"
@@ -100,12 +103,14 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     return Experiment(str(data.get("title", title)), problem, budget, tuple(policies), **numbers)
 
 
-def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms | Linear, Budget]:
+def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms | Linear | Episodic, Budget]:
     entry = data["problem"]
     if isinstance(entry, dict):
         entry = dict(entry)
         if "contexts" in entry and not isinstance(entry["contexts"], list):
             entry["contexts"] = catalogue.build(catalogue.CONTEXTS, "contexts", entry["contexts"])
+        if isinstance(entry.get("initial"), dict):
+            entry["initial"] = catalogue.build(catalogue.CONTEXTS, "initial", entry["initial"])
         if isinstance(entry.get("arms"), dict):
             entry["arms"] = catalogue.build(catalogue.FEATURES, "arms", entry["arms"])
         if isinstance(entry.get("rewards"), dict):
