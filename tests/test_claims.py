@@ -80,7 +80,7 @@ def test_one_ask_an_episode_loses_nothing(learner):
 def test_sparse_rewards_need_a_sparse_budget():
     """Rewards in 5 % of 200 cells, one ask every 20 episodes: within 15 % of asking always, without knowing |L_R|.
 
-    AdaptiveMatching too does much better than the paper's rule that knows it.
+    AdaptiveMatching too does better than the paper's rule that knows it.
     """
     problem = sp.problems.random_mdp(20, 2, 5, sparsity=0.05)
     assert problem.rewarding == 10
@@ -96,7 +96,7 @@ def test_sparse_rewards_need_a_sparse_budget():
     )
     assert exact <= 1.15 * always
     assert adaptive <= 1.3 * always
-    assert max(exact, adaptive) <= 0.8 * paper
+    assert max(exact, adaptive) <= 0.9 * paper
 
 
 def test_the_papers_constants_learn_in_the_end():
