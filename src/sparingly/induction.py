@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 MEAN, ROOT, LINEAR, SHARE = 0, 1, 2, 3  # a row's numbers: Q = MEAN + ROOT·sqrt(L) + LINEAR·L + SHARE·Σ weight·V
 HORIZON, STATES, ACTIONS, STAGES = 0, 1, 2, 3  # places among the sizes
 START, COUNT = 0, 1  # where a row's successors begin in the pool, and how many there are
+AHEAD, SINCE = 0, 1  # a row's memo: SHARE·Σ weight·V as it was last computed, and the drift of V at that time
+EVEN = 1e-9  # far above what rounding can do to a bound
 BEST, BOTH, GIVEN = 0, 1, 2  # maximise; maximise and bound from below too (ULCVI); follow the policy as it is
 
 
@@ -35,6 +37,8 @@ class Model(NamedTuple):
     weight: Floats  # and the same pool as floats
     listed: Integers  # (stages, S) the states to go through
     many: Integers  # (stages,) how many of them
+    memo: Floats  # (rows, 2) AHEAD, SINCE; empty if nothing is to be passed over
+    drift: Floats  # (H + 1,) how far V of each step has moved in all plans so far, added up
 
 
 class Values(NamedTuple):
@@ -80,18 +84,54 @@ def scattered(model: Model, row: int, V: Floats, center: float) -> float:
 @inlined
 def look_ahead(
     model: Model, row: int, log_term: float, root: float, scale: float, both: bool, upper: Floats, lower: Floats
-) -> tuple[float, float]:
-    """Q of a row from above and, if `both`, from below, given V of the next step."""
+) -> tuple[float, float, float]:
+    """Q of a row from above and, if `both`, from below, given V of the next step; and the expected V."""
     mean, share = model.numbers[row, MEAN], model.numbers[row, SHARE]
     bonus = model.numbers[row, ROOT] * root + model.numbers[row, LINEAR] * log_term
     ahead = share * expected(model, row, upper)
     if not both:
-        return (mean + bonus) + ahead, 0.0
+        return (mean + bonus) + ahead, 0.0, ahead
     # b^p of ULCVI: the part with 1/n is in LINEAR, the variance of V and the gap between the bounds are added here
     behind = share * expected(model, row, lower)
     variance = share * scattered(model, row, upper, ahead)
     bonus += scale * (math.sqrt(2.0 * variance * log_term * share) + (ahead - behind) / (16.0 * model.sizes[HORIZON]))
-    return (mean + bonus) + ahead, (mean - bonus) + behind
+    return (mean + bonus) + ahead, (mean - bonus) + behind, ahead
+
+
+@inlined
+def may_win(model: Model, row: int, log_term: float, root: float, drift: float, high: float) -> bool:
+    """Whether Q of a row can reach `high`, given that no V of the next step has moved by more than its drift."""
+    bonus = model.numbers[row, ROOT] * root + model.numbers[row, LINEAR] * log_term
+    most = model.memo[row, AHEAD] + (drift - model.memo[row, SINCE])
+    return not (model.numbers[row, MEAN] + bonus) + most < high - EVEN
+
+
+@inlined
+def best_action(
+    model: Model, row: int, first: int, kind: int, log_term: float, scale: float, upper: Floats, lower: Floats,
+    drift: float, random_ties: bool, random: Stream,
+) -> tuple[int, float, float]:  # fmt: skip
+    """The action with the largest Q, and Q from above and below. `first`, the last winner, is looked at first.
+
+    An action that cannot win by the memo of its last look is passed over: that is exact, for V moves little
+    from one plan to the next.
+    """
+    root, both, keeps = math.sqrt(log_term), kind == BOTH, kind == BEST and model.memo.size > 0
+    best, tied, high, low = first, 1, -math.inf, 0.0
+    for i in range(model.sizes[ACTIONS]):
+        a = first if i == 0 else (i - 1 if i <= first else i)
+        if keeps and i > 0 and not may_win(model, row + a, log_term, root, drift, high):
+            continue
+        value, under, ahead = look_ahead(model, row + a, log_term, root, scale, both, upper, lower)
+        if keeps:
+            model.memo[row + a, AHEAD], model.memo[row + a, SINCE] = ahead, drift
+        if value > high:
+            best, high, low, tied = a, value, under, 1
+        elif value == high:
+            tied += 1
+            if uniform(random) * tied < 1.0 if random_ties else a < best:  # each of the tied stays with 1/tied
+                best, low = a, under
+    return best, high, low
 
 
 @apart
@@ -106,25 +146,23 @@ def induce(
     root, changed = math.sqrt(log_term), -1
     for h in range(top, -1, -1):
         stage = h if model.sizes[STAGES] > 1 else 0
-        upper, lower, policy = values.upper[h + 1], values.lower[h + 1], values.policy[h]
+        upper, lower, policy, moved = values.upper[h + 1], values.lower[h + 1], values.policy[h], 0.0
         for j in range(model.many[stage]):
             s = model.listed[stage, j]
             row = (stage * states + s) * actions
-            best, tied = policy[s] if kind == GIVEN else 0, 1
-            high, low = look_ahead(model, row + best, log_term, root, scale, kind == BOTH, upper, lower)
-            if kind != GIVEN:
-                for a in range(1, actions):
-                    value, under = look_ahead(model, row + a, log_term, root, scale, kind == BOTH, upper, lower)
-                    if value > high:
-                        best, high, low, tied = a, value, under, 1
-                    elif random_ties and value == high:
-                        tied += 1
-                        if uniform(random) * tied < 1.0:  # each of the tied stays with probability 1/tied
-                            best, low = a, under
+            if kind == GIVEN:
+                high, low, _ = look_ahead(model, row + policy[s], log_term, root, scale, False, upper, lower)
+            else:
+                best, high, low = best_action(
+                    model, row, policy[s], kind, log_term, scale, upper, lower, model.drift[h + 1], random_ties, random
+                )
                 if policy[s] != best:
                     policy[s] = best
                     changed = max(changed, h)
-            values.upper[h, s] = min(high, float(horizon - h))
+            high = min(high, float(horizon - h))
+            moved = max(moved, abs(high - values.upper[h, s]))
+            values.upper[h, s] = high
             if kind == BOTH:
                 values.lower[h, s] = max(low, 0.0)
+        model.drift[h] += moved
     return changed

@@ -77,7 +77,7 @@ class EpisodicPlan(Plan):
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
     ) -> tuple[Record, int]:
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
-        words = episodic.remember(self.learner, self.rule, keys(learner_seed, 1)[0])
+        words = episodic.remember(self.learner, self.rule, keys(learner_seed, 1)[0], passes=self.skip)
         record, noise, tapes = self.new_record(), keys(noise_seed, 2), Tapes(self, world_seed)
         H, S, _ = self.problem.shape
         room = engine.Room(

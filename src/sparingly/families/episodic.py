@@ -6,6 +6,7 @@ successors that grows as new transitions are seen: `grow` gives it room, between
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
-from sparingly.induction import BEST, BOTH, COUNT, LINEAR, MEAN, ROOT, SHARE, START, Model, Values, few, induce
+from sparingly.induction import BEST, BOTH, COUNT, LINEAR, MEAN, ROOT, SHARE, SINCE, START, Model, Values, few, induce
 from sparingly.learners import ucbvi, ulcvi
 from sparingly.learners.base import TIES
 from sparingly.learners.episodic import (
@@ -47,7 +48,7 @@ Floats = NDArray[np.float64]
 
 # Places in the head of the memory; the first four are the sizes of the model.
 HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(12)
-POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP = range(ACCOUNT + 3, ACCOUNT + 11)
+POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP, PASSES = range(ACCOUNT + 3, ACCOUNT + 12)
 HEAD = ACCOUNT + 12
 SCALE, FIRST_SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(6)  # places among the knobs
 KNOBS = 6
@@ -78,7 +79,7 @@ class Memory(NamedTuple):
 
 def fixed_words(H: int, S: int, A: int, slots: int) -> int:
     """The length of the memory without its pool."""
-    return HEAD + KNOBS + 12 * H * S * A + H * S + H + 2 * (H + 1) * S + H * S + slots * (H * S + 1)
+    return HEAD + KNOBS + 14 * H * S * A + 2 * H * S + H + (H + 1) * (2 * S + 1) + slots * (H * S + 1)
 
 
 @inlined
@@ -98,7 +99,9 @@ def look(words: Words) -> Memory:
     policy = lower + (H + 1) * S
     past = policy + H * S
     past_from = past + slots * H * S
-    pool = past_from + slots
+    memo = past_from + slots
+    drift = memo + 2 * cells
+    pool = drift + H + 1
     return Memory(
         words[:HEAD],
         words[ACCOUNT : ACCOUNT + 3],
@@ -114,6 +117,8 @@ def look(words: Words) -> Memory:
             floats[pool:],
             words[listed:many].reshape((H, S)),
             words[many:upper],
+            floats[memo : memo + 2 * cells * words[PASSES]].reshape((cells * words[PASSES], 2)),
+            floats[drift:pool],
         ),
         Values(
             floats[upper:lower].reshape((H + 1, S)),
@@ -121,20 +126,20 @@ def look(words: Words) -> Memory:
             words[policy:past].reshape((H, S)),
         ),
         words[past:past_from].reshape((slots * H, S)),
-        words[past_from:pool],
+        words[past_from:memo],
     )
 
 
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
-def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64) -> Words:
-    """A fresh memory for a learner and a rule."""
+def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64, passes: bool = True) -> Words:
+    """A fresh memory for a learner and a rule; `passes`: plans may pass over actions that cannot win."""
     H, S, A = learner.shape
     slots = rule.policies if isinstance(rule, Greedy) else 0
     words = np.zeros(fixed_words(H, S, A, slots) + H * S, dtype=np.int64)
-    words[[HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, ACTING, FEW]] = (
-        H, S, A, H, slots, learner.code, rule.code, TIES[learner.ties], OWN, few(S),
+    words[[HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, ACTING, FEW, PASSES]] = (
+        H, S, A, H, slots, learner.code, rule.code, TIES[learner.ties], OWN, few(S), int(passes),
     )  # fmt: skip
     memory = open_memory(words)
     rewarding = learner.cells if learner.rewarding is None else learner.rewarding
@@ -144,6 +149,7 @@ def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64) -> Words:
     words[TOTAL_COST] = costs.sum()
     words[DEAREST] = costs.reshape(H, -1).max(axis=1).sum()  # what a whole episode costs at most
     memory.random[0] = key
+    memory.values.upper[:H] = np.arange(H, 0, -1.0)[:, np.newaxis]  # what is not known may be worth the most
     refresh_all(words)
     return words
 
@@ -179,6 +185,8 @@ def refresh(m: Memory, cell: int) -> None:
     m.model.numbers[cell, ROOT] = root
     m.model.numbers[cell, LINEAR] = linear
     m.model.numbers[cell, SHARE] = 1.0 / max(visits, 1)
+    if m.model.memo.size > 0:
+        m.model.memo[cell, SINCE] = -math.inf  # what was known of its successors is out of date
 
 
 @compiled

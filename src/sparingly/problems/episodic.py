@@ -180,7 +180,7 @@ class Episodic:
         numbers[:, MEAN] = np.bincount(found.row, weights=found.chance * worth)
         model = Model(
             np.array([H, S, A, stages]), numbers, pool.where, pool.words, pool.words.view(np.float64),
-            np.tile(np.arange(S), (stages, 1)), np.full(stages, S),
+            np.tile(np.arange(S), (stages, 1)), np.full(stages, S), np.zeros((0, 2)), np.zeros(H + 1),
         )  # fmt: skip
         self.truth = Truth(model, pool.ladder, pool.centers, self.rewards.code, self.rewards.spread)
         values = self.no_values()
