@@ -71,3 +71,35 @@ def oful(
         return plays
 
     return run
+
+
+def ucbvi(
+    problem: Any, learner: Any, start: int, episodes: int, keys: NDArray[np.uint64], dense: bool
+) -> Callable[[], tuple[NDArray[np.int64], float]]:
+    """A call that runs ucbvi.c from the start and returns the plays of each cell and the regret.
+
+    The problem is the same at every step; a dense one has one weight per state, a sparse one lists of successors.
+    """
+    (H, S, A), model = problem.shape, problem.truth.model
+    start_of, many = model.where[:, 0], model.where[:, 1]
+    room = S if dense else int(many.max())
+    assert (many == S).all() if dense else (many < S).all(), "the rows are laid out in another way"
+    chances, ladder, after = np.zeros((S * A, room)), np.full((S * A, room), 2.0), np.zeros((S * A, room), np.int32)
+    for row, (k, count) in enumerate(zip(start_of, many, strict=True)):
+        places = k + np.arange(count) if dense else k + 2 * np.arange(count) + 1
+        chances[row, :count], ladder[row, :count] = model.weight[places], problem.truth.ladder[places]
+        if not dense:
+            after[row, :count] = model.next[places - 1]
+    means, lengths = model.numbers[:, 0].copy(), many.astype(np.int32)
+    best = float(problem.optimal_values[0, start])
+
+    def run() -> tuple[NDArray[np.int64], float]:
+        plays, regret = np.zeros(problem.cells, dtype=np.int64), np.zeros(1)
+        end = (means, keys[0], keys[1], start, best, learner.delta, learner.scale, plays, regret)
+        if dense:
+            call(library("ucbvi").dense, episodes, H, S, A, chances, ladder, *end)
+        else:
+            call(library("ucbvi").sparse, episodes, H, S, A, room, chances, ladder, after, lengths, *end)
+        return plays, float(regret[0])
+
+    return run

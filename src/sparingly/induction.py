@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.compiling import apart, inlined
+from sparingly.compiling import inlined
 from sparingly.randomness import Stream, uniform
 from sparingly.vectors import dot
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+U = np.uint64  # as an index: unsigned ones need no check for being negative, which takes as long as the sum itself
+ONE, TWO = U(1), U(2)
 
 MEAN, ROOT, LINEAR, SHARE = 0, 1, 2, 3  # a row's numbers: Q = MEAN + ROOT·sqrt(L) + LINEAR·L + SHARE·Σ weight·V
 HORIZON, STATES, ACTIONS, STAGES = 0, 1, 2, 3  # places among the sizes
@@ -57,112 +59,151 @@ def few(states: int) -> int:
 @inlined
 def expected(model: Model, row: int, V: Floats) -> float:
     """Σ weight·V over the successors of a row."""
-    k, count = model.where[row, START], model.where[row, COUNT]
+    k, count = model.where[U(row), START], model.where[U(row), COUNT]
     if count == V.size:
         return dot(model.weight[k : k + count], V)
-    total = 0.0
-    for i in range(k, k + 2 * count, 2):
-        total += model.weight[i + 1] * V[model.next[i]]
+    total, i, end = 0.0, U(k), U(k + 2 * count)
+    while i < end:
+        total += model.weight[i + ONE] * V[U(model.next[i])]
+        i += TWO
     return total
 
 
 @inlined
 def scattered(model: Model, row: int, V: Floats, center: float) -> float:
     """Σ weight·(V − center)² over the successors of a row."""
-    k, count = model.where[row, START], model.where[row, COUNT]
+    k, count = model.where[U(row), START], model.where[U(row), COUNT]
     total = 0.0
     if count == V.size:
         for s in range(count):
-            total += model.weight[k + s] * (V[s] - center) * (V[s] - center)
+            away = V[U(s)] - center
+            total += model.weight[U(k + s)] * away * away
         return total
-    for i in range(k, k + 2 * count, 2):
-        away = V[model.next[i]] - center
-        total += model.weight[i + 1] * away * away
+    i, end = U(k), U(k + 2 * count)
+    while i < end:
+        away = V[U(model.next[i])] - center
+        total += model.weight[i + ONE] * away * away
+        i += TWO
     return total
 
 
 @inlined
-def look_ahead(
-    model: Model, row: int, log_term: float, root: float, scale: float, both: bool, upper: Floats, lower: Floats
-) -> tuple[float, float, float]:
-    """Q of a row from above and, if `both`, from below, given V of the next step; and the expected V."""
-    mean, share = model.numbers[row, MEAN], model.numbers[row, SHARE]
-    bonus = model.numbers[row, ROOT] * root + model.numbers[row, LINEAR] * log_term
-    ahead = share * expected(model, row, upper)
-    if not both:
-        return (mean + bonus) + ahead, 0.0, ahead
-    # b^p of ULCVI: the part with 1/n is in LINEAR, the variance of V and the gap between the bounds are added here
-    behind = share * expected(model, row, lower)
-    variance = share * scattered(model, row, upper, ahead)
-    bonus += scale * (math.sqrt(2.0 * variance * log_term * share) + (ahead - behind) / (16.0 * model.sizes[HORIZON]))
-    return (mean + bonus) + ahead, (mean - bonus) + behind, ahead
+def at_once(model: Model, row: int, log_term: float, root: float) -> tuple[float, float]:
+    """What Q of a row is made of without a look ahead: the mean reward, and the bonus that does not depend on V."""
+    bonus = model.numbers[U(row), ROOT] * root + model.numbers[U(row), LINEAR] * log_term
+    return model.numbers[U(row), MEAN], bonus
 
 
 @inlined
-def may_win(model: Model, row: int, log_term: float, root: float, drift: float, high: float) -> bool:
-    """Whether Q of a row can reach `high`, given that no V of the next step has moved by more than its drift."""
-    bonus = model.numbers[row, ROOT] * root + model.numbers[row, LINEAR] * log_term
-    most = model.memo[row, AHEAD] + (drift - model.memo[row, SINCE])
-    return not (model.numbers[row, MEAN] + bonus) + most < high - EVEN
+def between(
+    model: Model, row: int, log_term: float, root: float, scale: float, upper: Floats, lower: Floats
+) -> tuple[float, float]:
+    """Q of a row from above and from below, with the rest of ULCVI's b^p: the variance of V, the gap of its bounds."""
+    mean, bonus = at_once(model, row, log_term, root)
+    share = model.numbers[U(row), SHARE]
+    ahead, behind = share * expected(model, row, upper), share * expected(model, row, lower)
+    variance = share * scattered(model, row, upper, ahead)
+    bonus += scale * (math.sqrt(2.0 * variance * log_term * share) + (ahead - behind) / (16.0 * model.sizes[HORIZON]))
+    return (mean + bonus) + ahead, (mean - bonus) + behind
 
 
 @inlined
 def best_action(
-    model: Model, row: int, first: int, kind: int, log_term: float, scale: float, upper: Floats, lower: Floats,
-    drift: float, random_ties: bool, random: Stream,
-) -> tuple[int, float, float]:  # fmt: skip
-    """The action with the largest Q, and Q from above and below. `first`, the last winner, is looked at first.
+    model: Model, row: int, actions: int, first: int, log_term: float, root: float, upper: Floats, drift: float,
+    random_ties: bool, random: Stream,
+) -> tuple[int, float]:  # fmt: skip
+    """The action with the largest Q, and Q. The winner of the last plan is looked at first.
 
-    An action that cannot win by the memo of its last look is passed over: that is exact, for V moves little
-    from one plan to the next.
+    An action that cannot win, by the memo of its last look and the drift of V since, is passed over: that is exact.
     """
-    root, both, keeps = math.sqrt(log_term), kind == BOTH, kind == BEST and model.memo.size > 0
-    best, tied, high, low = first, 1, -math.inf, 0.0
-    for i in range(model.sizes[ACTIONS]):
-        a = first if i == 0 else (i - 1 if i <= first else i)
-        if keeps and i > 0 and not may_win(model, row + a, log_term, root, drift, high):
+    best, tied, high = first, 1, full_look(model, row + first, log_term, root, upper, drift)
+    for a in range(actions):
+        if a == first or not may_win(model, row + a, log_term, root, drift, high):
             continue
-        value, under, ahead = look_ahead(model, row + a, log_term, root, scale, both, upper, lower)
-        if keeps:
-            model.memo[row + a, AHEAD], model.memo[row + a, SINCE] = ahead, drift
+        value = full_look(model, row + a, log_term, root, upper, drift)
         if value > high:
-            best, high, low, tied = a, value, under, 1
+            best, high, tied = a, value, 1
         elif value == high:
             tied += 1
             if uniform(random) * tied < 1.0 if random_ties else a < best:  # each of the tied stays with 1/tied
+                best = a
+    return best, high
+
+
+@inlined
+def full_look(model: Model, row: int, log_term: float, root: float, upper: Floats, drift: float) -> float:
+    """Q of a row, given V of the next step; what was seen ahead goes into the memo."""
+    mean, bonus = at_once(model, row, log_term, root)
+    ahead = model.numbers[U(row), SHARE] * expected(model, row, upper)
+    if model.memo.size > 0:
+        model.memo[U(row), AHEAD] = ahead
+        model.memo[U(row), SINCE] = drift
+    return float((mean + bonus) + ahead)
+
+
+@inlined
+def may_win(model: Model, row: int, log_term: float, root: float, drift: float, high: float) -> bool:
+    """Whether Q of a row can reach `high`, if no V of the next step has moved by more than its drift since the memo."""
+    if model.memo.size == 0:
+        return True
+    mean, bonus = at_once(model, row, log_term, root)
+    most = model.memo[U(row), AHEAD] + (drift - model.memo[U(row), SINCE])
+    return not (mean + bonus) + most < high - EVEN
+
+
+@inlined
+def best_between(
+    model: Model, row: int, actions: int, log_term: float, root: float, scale: float, upper: Floats, lower: Floats,
+    random_ties: bool, random: Stream,
+) -> tuple[int, float, float]:  # fmt: skip
+    """The action with the largest upper Q, and its Q from above and below."""
+    best, tied, high, low = 0, 1, -math.inf, 0.0
+    for a in range(actions):
+        value, under = between(model, row + a, log_term, root, scale, upper, lower)
+        if value > high:
+            best, high, low, tied = a, value, under, 1
+        elif random_ties and value == high:
+            tied += 1
+            if uniform(random) * tied < 1.0:
                 best, low = a, under
     return best, high, low
 
 
-@apart
+@inlined
 def induce(
     model: Model, values: Values, kind: int, log_term: float, scale: float, top: int, random_ties: bool, random: Stream
 ) -> int:
     """Compute V and the policy from step `top` (0 … H−1) down to 0; the last step with a new action, −1 if none.
 
-    V_h(s) is cut off at H − h + 1 for h = 1 … H (E5). Ties go to the lowest action, or to a random one.
+    V_h(s) is cut off at H − h + 1 for h = 1 … H (E5). Ties go to the lowest action, or to a random one. Merged into its
+    callers, which name `kind`: the compiler then leaves out the other kinds.
     """
     horizon, states, actions = model.sizes[HORIZON], model.sizes[STATES], model.sizes[ACTIONS]
     root, changed = math.sqrt(log_term), -1
     for h in range(top, -1, -1):
-        stage = h if model.sizes[STAGES] > 1 else 0
-        upper, lower, policy, moved = values.upper[h + 1], values.lower[h + 1], values.policy[h], 0.0
+        stage, moved = h if model.sizes[STAGES] > 1 else 0, 0.0
+        upper, lower, policy = values.upper[U(h + 1)], values.lower[U(h + 1)], values.policy[U(h)]
         for j in range(model.many[stage]):
-            s = model.listed[stage, j]
-            row = (stage * states + s) * actions
+            s = model.listed[U(stage), U(j)]
+            row, best, low = (stage * states + s) * actions, policy[U(s)], 0.0
             if kind == GIVEN:
-                high, low, _ = look_ahead(model, row + policy[s], log_term, root, scale, False, upper, lower)
+                high = model.numbers[U(row + best), MEAN] + expected(model, row + best, upper)
+            elif kind == BEST:
+                drift = model.drift[U(h + 1)]
+                best, high = best_action(model, row, actions, best, log_term, root, upper, drift, random_ties, random)
             else:
-                best, high, low = best_action(
-                    model, row, policy[s], kind, log_term, scale, upper, lower, model.drift[h + 1], random_ties, random
+                best, high, low = best_between(
+                    model, row, actions, log_term, root, scale, upper, lower, random_ties, random
                 )
-                if policy[s] != best:
-                    policy[s] = best
-                    changed = max(changed, h)
+            if policy[U(s)] != best:
+                policy[U(s)] = best
+                changed = max(changed, h)
             high = min(high, float(horizon - h))
-            moved = max(moved, abs(high - values.upper[h, s]))
-            values.upper[h, s] = high
+            if kind == BEST:
+                moved = max(moved, abs(high - values.upper[U(h), U(s)]))
+            values.upper[U(h), U(s)] = high
             if kind == BOTH:
-                values.lower[h, s] = max(low, 0.0)
-        model.drift[h] += moved
+                values.lower[U(h), U(s)] = max(low, 0.0)
+        if kind == BEST:
+            model.drift[U(h)] += moved
     return changed

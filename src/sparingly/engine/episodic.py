@@ -86,7 +86,7 @@ def run_block(
             room.path[h, 0], room.path[h, 1] = s, a
             s, room.rewards[h] = step(truth, cell, keys[0], keys[1], record.plays[cell])
             record.plays[cell] += 1
-        asked = finish(m, room.path, room.asks)
+        asked = finish(m, room.path, room.asks, True)
         room.tally[1] += asked
         for h in range(horizon):
             if asked > 0 and room.asks[h]:

@@ -235,13 +235,16 @@ def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
     seen = False
     for b in range(first, first + m.head[ACTIONS]):
         seen = seen or m.counts[b, VISITS] > 0
-    if not seen:
-        m.model.listed[h, m.model.many[h]] = s
+    if not seen:  # states are listed in order, so that plans go through the memory in order
+        place = m.model.many[h]
+        while place > 0 and m.model.listed[h, place - 1] > s:
+            m.model.listed[h, place] = m.model.listed[h, place - 1]
+            place -= 1
+        m.model.listed[h, place] = s
         m.model.many[h] += 1
     m.counts[first + a, VISITS] += 1
     if after >= 0:
         count_transition(m, first + a, after)
-    refresh(m, first + a)
 
 
 @inlined
@@ -287,9 +290,11 @@ def make_plan(m: Memory) -> int:
             slots = m.head[SLOTS]
             m.head[ACTING] = int(uniform(m.random) * slots) if slots > 1 else 0
             return -1
-    kind = BEST if m.head[LEARNER] == UCBVI_CODE else BOTH
-    ties = m.head[TIE] == RANDOM_TIES
-    changed = induce(m.model, m.values, kind, current_log(m), m.knobs[SCALE], m.head[HORIZON] - 1, ties, m.random)
+    ties, top, logs = m.head[TIE] == RANDOM_TIES, m.head[HORIZON] - 1, current_log(m)
+    if m.head[LEARNER] == UCBVI_CODE:
+        changed = induce(m.model, m.values, BEST, logs, 0.0, top, ties, m.random)
+    else:
+        changed = induce(m.model, m.values, BOTH, logs, m.knobs[SCALE], top, ties, m.random)
     if ties:  # where no state was visited yet, all actions are alike
         changed = max(changed, draw_the_rest(m))
     if m.head[RULE] == GREEDY and m.head[LIVES]:
@@ -352,18 +357,19 @@ def could_pay_for_all(m: Memory, cell: int) -> bool:
 
 
 @inlined
-def ask_about(m: Memory, cell: int, most: int, bar: float) -> int:
+def ask_about(m: Memory, cell: int, most: int, bar: float, logs: float) -> int:
     """Ask about a visited cell or not: how it ended. `most` limits counts (R1), `bar` limits CI^R/L from below."""
     rule, cost = m.head[RULE], m.counts[cell, COST]
     if rule == EXACT:
         wanted = wants(rule, m.counts[cell, ASKED], most, cost)
     elif rule == ADAPTIVE:
         wanted = could_pay_for_all(m, cell)
-    elif rule == GREEDY or (rule == PAPER and cost == 0):
+    elif bar == 0.0 or rule == GREEDY or (rule == PAPER and cost == 0):
         wanted = True
+    elif bar == math.inf:
+        wanted = False
     else:
         spread = variance_of(m.notes[cell, SQUARES], m.counts[cell, ANSWERED])
-        logs = current_log(m)
         wanted = reward_width(spread, m.counts[cell, ASKED], logs) >= logs * bar * (1.0 - 1e-12)
     if not wanted:
         return UNASKED
@@ -374,9 +380,12 @@ def ask_about(m: Memory, cell: int, most: int, bar: float) -> int:
 
 
 @apart
-def finish(m: Memory, path: Integers, asks: NDArray[np.bool_]) -> int:
-    """End an episode: `path` (H, 2) holds states and actions; which steps are asked about, and how many."""
-    k, asked = m.knobs, 0
+def finish(m: Memory, path: Integers, asks: NDArray[np.bool_], prompt: bool) -> int:
+    """End an episode: `path` (H, 2) holds states and actions; which steps are asked about, and how many.
+
+    `prompt`: whether all answers come before anything else happens. They bring the model in line, then.
+    """
+    k, asked, logs = m.knobs, 0, current_log(m)
     H, states, actions = m.head[HORIZON], m.head[STATES], m.head[ACTIONS]
     cells, granted, rule = m.counts.shape[0], m.account[GRANTED], m.head[RULE]
     most = limit(rule, k[RULE_ALPHA], k[RULE_BETA], granted, m.head[TOTAL_COST])
@@ -384,11 +393,13 @@ def finish(m: Memory, path: Integers, asks: NDArray[np.bool_]) -> int:
     for h in range(H):
         asks[h] = False
         if m.head[LIVES]:
-            asks[h] = ask_about(m, (h * states + path[h, 0]) * actions + path[h, 1], most, bar) == ANSWERABLE
+            asks[h] = ask_about(m, (h * states + path[h, 0]) * actions + path[h, 1], most, bar, logs) == ANSWERABLE
             asked += asks[h]
     if m.head[LIVES]:
         for h in range(H):
             visit(m, h, path[h, 0], path[h, 1], path[h + 1, 0] if h + 1 < H else -1)
+            if not (prompt and asks[h]):
+                refresh(m, (h * states + path[h, 0]) * actions + path[h, 1])
         m.head[CLOCK] += 1
     m.head[DECISIONS] += 1
     m.head[OPEN] = 0
@@ -412,7 +423,7 @@ def plan(words: Words, policy: Integers) -> int:
 @compiled
 def decide(words: Words, path: Integers, asks: NDArray[np.bool_]) -> int:
     """End the episode that `plan` has started."""
-    return finish(look(words), path, asks)
+    return finish(look(words), path, asks, False)
 
 
 @compiled

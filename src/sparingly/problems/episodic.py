@@ -12,7 +12,7 @@ from sparingly.checks import table, whole
 from sparingly.compiling import compiled, inlined
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
 from sparingly.errors import InvalidInput
-from sparingly.induction import BEST, COUNT, GIVEN, MEAN, SHARE, START, Model, Values, few, induce
+from sparingly.induction import BEST, COUNT, GIVEN, MEAN, SHARE, START, Model, U, Values, few, induce
 from sparingly.learners.episodic import episode_costs
 from sparingly.problems.rewards import Rewards, as_rewards, draw
 from sparingly.randomness import Stream, bits_at, to_unit
@@ -54,7 +54,7 @@ def find(ladder: Floats, first: int, count: int, stride: int, u: float) -> int:
     low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
-        if ladder[first + stride * middle] > u:
+        if ladder[U(first + stride * middle)] > u:
             high = middle
         else:
             low = middle + 1
@@ -67,15 +67,15 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
     model = truth.model
     rows = model.where.shape[0]
     row = cell if cell < rows else cell % rows
-    start, count = model.where[row, START], model.where[row, COUNT]
+    start, count = model.where[U(row), START], model.where[U(row), COUNT]
     u = to_unit(bits_at(bits_at(key, cell), k))
     if count == model.sizes[1]:
         place = start + find(truth.ladder, start, count, 1, u)
         after = place - start
     else:
         place = start + 2 * find(truth.ladder, start + 1, count, 2, u) + 1
-        after = model.next[place - 1]
-    return Step(after, draw(truth.kind, truth.centers[place], truth.spread, bits_at(reward_key, cell), k))
+        after = model.next[U(place - 1)]
+    return Step(after, draw(truth.kind, truth.centers[U(place)], truth.spread, bits_at(reward_key, cell), k))
 
 
 @compiled
