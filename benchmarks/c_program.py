@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.induction import COUNT, START
+
 Floats = NDArray[np.float64]
 
 
@@ -81,7 +83,7 @@ def ucbvi(
     The problem is the same at every step; a dense one has one weight per state, a sparse one lists of successors.
     """
     (H, S, A), model = problem.shape, problem.truth.model
-    start_of, many = model.where[:, 0], model.where[:, 1]
+    start_of, many = model.where[:, START], model.where[:, COUNT]
     room = S if dense else int(many.max())
     assert (many == S).all() if dense else (many < S).all(), "the rows are laid out in another way"
     chances, ladder, after = np.zeros((S * A, room)), np.full((S * A, room), 2.0), np.zeros((S * A, room), np.int32)

@@ -64,7 +64,7 @@ def race_engine() -> None:
     """S = 50, A = 4, H = 20: a dense and a sparse problem, asking always."""
     noise = keys(np.random.SeedSequence(0).spawn(1)[0].spawn(3)[1], 2)
     for problem in (random_mdp(), grid()):
-        for episodes in (2_000,):
+        for episodes in (2_000, 20_000):
             run = ours(problem, episodes)
             c = c_program.ucbvi(problem, learner(), START, episodes, noise, dense=problem.name == "dense")
             (plays, regret), (c_plays, c_regret) = run(), c()

@@ -35,6 +35,10 @@ class Contexts:
     def check(self, contexts: int) -> None:
         """Refuse a source that does not fit a problem with so many contexts."""
 
+    def possible(self, contexts: int) -> NDArray[np.bool_]:
+        """Which contexts can come up at all, (contexts,)."""
+        return np.ones(contexts, dtype=np.bool_)
+
     @property
     def watches_budget(self) -> bool:
         """Whether these contexts must be drawn after the budget."""
@@ -69,6 +73,9 @@ class Iid(Contexts):
         if self.probabilities is not None and self.probabilities.size != contexts:
             raise InvalidInput(f"{self.probabilities.size} probabilities for {contexts} contexts")
 
+    def possible(self, contexts: int) -> NDArray[np.bool_]:
+        return np.ones(contexts, dtype=np.bool_) if self.probabilities is None else self.probabilities > 0.0
+
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
         if contexts == 1:
             return Tape(lambda first, count, grew: np.zeros(1, dtype=np.int64))
@@ -101,6 +108,9 @@ class Given(Contexts):
     def check(self, contexts: int) -> None:
         if self.values.max() >= contexts:
             raise InvalidInput(f"context {self.values.max()} is given, but the problem has 0 … {contexts - 1} only")
+
+    def possible(self, contexts: int) -> NDArray[np.bool_]:
+        return np.bincount(self.values, minlength=contexts) > 0
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
         return Tape(lambda first, count, grew: self.values[np.arange(first - 1, first - 1 + count) % self.values.size])

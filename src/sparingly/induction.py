@@ -21,10 +21,12 @@ Floats = NDArray[np.float64]
 U = np.uint64  # as an index: unsigned ones need no check for being negative, which takes as long as the sum itself
 ONE, TWO = U(1), U(2)
 
-MEAN, ROOT, LINEAR, SHARE = 0, 1, 2, 3  # a row's numbers: Q = MEAN + ROOT·sqrt(L) + LINEAR·L + SHARE·Σ weight·V
-HORIZON, STATES, ACTIONS, STAGES = 0, 1, 2, 3  # places among the sizes
-START, COUNT = 0, 1  # where a row's successors begin in the pool, and how many there are
-AHEAD, SINCE = 0, 1  # a row's memo: SHARE·Σ weight·V as it was last computed, and the drift of V at that time
+# A row is eight numbers, as long as a line of the cache. Q = MEAN + ROOT·sqrt(L) + LINEAR·L + SHARE·Σ weight·V.
+MEAN, ROOT, LINEAR, SHARE = 0, 1, 2, 3
+START, COUNT = 4, 5  # where its successors begin in the pool, and how many there are: whole numbers
+AHEAD, SINCE = 6, 7  # its memo: SHARE·Σ weight·V as it was last computed, and the drift of V at that time
+ROW = 8
+HORIZON, STATES, ACTIONS, STAGES, PASSES = 0, 1, 2, 3, 4  # places among the sizes
 EVEN = 1e-9  # far above what rounding can do to a bound
 BEST, BOTH, GIVEN = 0, 1, 2  # maximise; maximise and bound from below too (ULCVI); follow the policy as it is
 
@@ -32,14 +34,13 @@ BEST, BOTH, GIVEN = 0, 1, 2  # maximise; maximise and bound from below too (ULCV
 class Model(NamedTuple):
     """A tabular MDP for H steps, S states, A actions. Row (h·S + s)·A + a; with one stage, all steps share its rows."""
 
-    sizes: Integers  # (4,) H, S, A, and the number of stages with rows of their own: H, or 1
-    numbers: Floats  # (rows, 4) MEAN, ROOT, LINEAR, SHARE
-    where: Integers  # (rows, 2) START, COUNT
+    sizes: Integers  # (5,) H, S, A; how many stages have rows of their own, H or 1; 1 if actions may be passed over
+    numbers: Floats  # (rows, 8) the rows as floats,
+    where: Integers  # (rows, 8) and the same as whole numbers, for START and COUNT
     next: Integers  # the pool as whole numbers,
     weight: Floats  # and the same pool as floats
-    listed: Integers  # (stages, S) the states to go through
-    many: Integers  # (stages,) how many of them
-    memo: Floats  # (rows, 2) AHEAD, SINCE; empty if nothing is to be passed over
+    listed: Integers  # (H, S) the states to go through at each step, or (1, S) if they are always the same
+    many: Integers  # (H,) or (1,) how many of them
     drift: Floats  # (H + 1,) how far V of each step has moved in all plans so far, added up
 
 
@@ -116,11 +117,17 @@ def best_action(
 
     An action that cannot win, by the memo of its last look and the drift of V since, is passed over: that is exact.
     """
-    best, tied, high = first, 1, full_look(model, row + first, log_term, root, upper, drift)
+    mean, bonus = at_once(model, row + first, log_term, root)
+    best, tied, high = first, 1, (mean + bonus) + look_ahead(model, row + first, upper, drift)
+    passes = model.sizes[PASSES] == 1
     for a in range(actions):
-        if a == first or not may_win(model, row + a, log_term, root, drift, high):
+        if a == first:
             continue
-        value = full_look(model, row + a, log_term, root, upper, drift)
+        mean, bonus = at_once(model, row + a, log_term, root)
+        most = model.numbers[U(row + a), AHEAD] + (drift - model.numbers[U(row + a), SINCE])
+        if passes and (mean + bonus) + most < high - EVEN:
+            continue
+        value = (mean + bonus) + look_ahead(model, row + a, upper, drift)
         if value > high:
             best, high, tied = a, value, 1
         elif value == high:
@@ -131,24 +138,12 @@ def best_action(
 
 
 @inlined
-def full_look(model: Model, row: int, log_term: float, root: float, upper: Floats, drift: float) -> float:
-    """Q of a row, given V of the next step; what was seen ahead goes into the memo."""
-    mean, bonus = at_once(model, row, log_term, root)
+def look_ahead(model: Model, row: int, upper: Floats, drift: float) -> float:
+    """The expected V of the next step, which goes into the memo too."""
     ahead = model.numbers[U(row), SHARE] * expected(model, row, upper)
-    if model.memo.size > 0:
-        model.memo[U(row), AHEAD] = ahead
-        model.memo[U(row), SINCE] = drift
-    return float((mean + bonus) + ahead)
-
-
-@inlined
-def may_win(model: Model, row: int, log_term: float, root: float, drift: float, high: float) -> bool:
-    """Whether Q of a row can reach `high`, if no V of the next step has moved by more than its drift since the memo."""
-    if model.memo.size == 0:
-        return True
-    mean, bonus = at_once(model, row, log_term, root)
-    most = model.memo[U(row), AHEAD] + (drift - model.memo[U(row), SINCE])
-    return not (mean + bonus) + most < high - EVEN
+    model.numbers[U(row), AHEAD] = ahead
+    model.numbers[U(row), SINCE] = drift
+    return float(ahead)
 
 
 @inlined
@@ -181,27 +176,28 @@ def induce(
     horizon, states, actions = model.sizes[HORIZON], model.sizes[STATES], model.sizes[ACTIONS]
     root, changed = math.sqrt(log_term), -1
     for h in range(top, -1, -1):
-        stage, moved = h if model.sizes[STAGES] > 1 else 0, 0.0
+        stage, lists, moved = h if model.sizes[STAGES] > 1 else 0, h if model.many.size > 1 else 0, 0.0
         upper, lower, policy = values.upper[U(h + 1)], values.lower[U(h + 1)], values.policy[U(h)]
-        for j in range(model.many[stage]):
-            s = model.listed[U(stage), U(j)]
-            row, best, low = (stage * states + s) * actions, policy[U(s)], 0.0
+        here, drift, order = values.upper[U(h)], model.drift[U(h + 1)], model.listed[U(lists)]
+        for j in range(model.many[lists]):
+            s = order[U(j)]
+            row, before, low = (stage * states + s) * actions, policy[U(s)], 0.0
+            best = before
             if kind == GIVEN:
                 high = model.numbers[U(row + best), MEAN] + expected(model, row + best, upper)
             elif kind == BEST:
-                drift = model.drift[U(h + 1)]
                 best, high = best_action(model, row, actions, best, log_term, root, upper, drift, random_ties, random)
             else:
                 best, high, low = best_between(
                     model, row, actions, log_term, root, scale, upper, lower, random_ties, random
                 )
-            if policy[U(s)] != best:
+            if best != before:
                 policy[U(s)] = best
                 changed = max(changed, h)
             high = min(high, float(horizon - h))
             if kind == BEST:
-                moved = max(moved, abs(high - values.upper[U(h), U(s)]))
-            values.upper[U(h), U(s)] = high
+                moved = max(moved, abs(high - here[U(s)]))
+            here[U(s)] = high
             if kind == BOTH:
                 values.lower[U(h), U(s)] = max(low, 0.0)
         if kind == BEST:

@@ -29,7 +29,7 @@ from sparingly.families.episodic import (
     make_plan,
     take_answer,
 )  # fmt: skip
-from sparingly.induction import Values
+from sparingly.induction import U, Values
 from sparingly.ledger import GRANTED, SPENT
 from sparingly.problems.episodic import Truth, evaluate, step
 
@@ -83,9 +83,9 @@ def run_block(
         for h in range(horizon):
             a = action_of(m, h, s)
             cell = (h * states + s) * actions + a
-            room.path[h, 0], room.path[h, 1] = s, a
-            s, room.rewards[h] = step(truth, cell, keys[0], keys[1], record.plays[cell])
-            record.plays[cell] += 1
+            room.path[U(h), 0], room.path[U(h), 1] = s, a
+            s, room.rewards[U(h)] = step(truth, cell, keys[0], keys[1], record.plays[U(cell)])
+            record.plays[U(cell)] += 1
         asked = finish(m, room.path, room.asks, True)
         room.tally[1] += asked
         for h in range(horizon):

@@ -48,7 +48,7 @@ class EpisodicPlan(Plan):
                 raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
             learner = dataclasses.replace(learner, costs=problem.costs.tolist())
         super().__init__(problem, learner, rule, budget, marks, skip)
-        self.source, self.costs = problem.initial, None
+        self.source, self.costs, self.truth = problem.initial, None, problem.within_reach()
         self.check_parts()
 
     @property
@@ -94,7 +94,7 @@ class EpisodicPlan(Plan):
                 worth = engine.Worth(best, Values(own.upper, own.lower, policy), past)
                 states = initial[done:] if initial.size > 1 else initial
                 done += engine.run_block(
-                    words, self.problem.truth, noise, worth, room, record, states, budget[done:], first + done
+                    words, self.truth, noise, worth, room, record, states, budget[done:], first + done
                 )
             report(budget.size)
         return record, int(episodic.open_memory(words).account[REFUSED])
@@ -102,7 +102,7 @@ class EpisodicPlan(Plan):
     def first_values(self) -> Values:
         """The values of the policy that plays action 0 everywhere: a learner's before its first plan."""
         values: Values = self.problem.no_values()
-        evaluate(self.problem.truth.model, values, self.problem.horizon - 1, np.zeros(1, dtype=np.uint64))
+        evaluate(self.truth.model, values, self.problem.horizon - 1, np.zeros(1, dtype=np.uint64))
         return values
 
     def run_agent(
@@ -113,7 +113,7 @@ class EpisodicPlan(Plan):
         agent = Agent(self.learner, self.rule, budget=0.0, seed=learner_seed)
         noise, ledger = keys(noise_seed, 2), agent.ledger
         H, S, A = self.problem.shape
-        record, mark, regret, truth = self.new_record(), 0, 0.0, self.problem.truth
+        record, mark, regret, truth = self.new_record(), 0, 0.0, self.truth
         plays, asked = record.plays.reshape(self.shape), np.zeros(self.shape, dtype=np.int64)
         world, best = World(self, world_seed, agent, plays, asked), self.problem.optimal_values[0]
         values = self.first_values()

@@ -14,7 +14,23 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
-from sparingly.induction import BEST, BOTH, COUNT, LINEAR, MEAN, ROOT, SHARE, SINCE, START, Model, Values, few, induce
+from sparingly.induction import (
+    BEST,
+    BOTH,
+    COUNT,
+    LINEAR,
+    MEAN,
+    ROOT,
+    ROW,
+    SHARE,
+    SINCE,
+    START,
+    Model,
+    U,
+    Values,
+    few,
+    induce,
+)
 from sparingly.learners import ucbvi, ulcvi
 from sparingly.learners.base import TIES
 from sparingly.learners.episodic import (
@@ -46,9 +62,9 @@ Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Places in the head of the memory; the first four are the sizes of the model.
-HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(12)
-POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP, PASSES = range(ACCOUNT + 3, ACCOUNT + 12)
+# Places in the head of the memory; the first five are the sizes of the model.
+HORIZON, STATES, ACTIONS, STAGES, PASSES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(13)
+POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP = range(ACCOUNT + 3, ACCOUNT + 11)
 HEAD = ACCOUNT + 12
 SCALE, FIRST_SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(6)  # places among the knobs
 KNOBS = 6
@@ -91,16 +107,14 @@ def look(words: Words) -> Memory:
     counts = HEAD + KNOBS
     notes = counts + 4 * cells
     numbers = notes + 2 * cells
-    where = numbers + 4 * cells
-    listed = where + 2 * cells
+    listed = numbers + ROW * cells
     many = listed + H * S
     upper = many + H
     lower = upper + (H + 1) * S
     policy = lower + (H + 1) * S
     past = policy + H * S
     past_from = past + slots * H * S
-    memo = past_from + slots
-    drift = memo + 2 * cells
+    drift = past_from + slots
     pool = drift + H + 1
     return Memory(
         words[:HEAD],
@@ -110,14 +124,13 @@ def look(words: Words) -> Memory:
         words[counts:notes].reshape((cells, 4)),
         floats[notes:numbers].reshape((cells, 2)),
         Model(
-            words[:4],
-            floats[numbers:where].reshape((cells, 4)),
-            words[where:listed].reshape((cells, 2)),
+            words[:5],
+            floats[numbers:listed].reshape((cells, ROW)),
+            words[numbers:listed].reshape((cells, ROW)),
             words[pool:],
             floats[pool:],
             words[listed:many].reshape((H, S)),
             words[many:upper],
-            floats[memo : memo + 2 * cells * words[PASSES]].reshape((cells * words[PASSES], 2)),
             floats[drift:pool],
         ),
         Values(
@@ -126,7 +139,7 @@ def look(words: Words) -> Memory:
             words[policy:past].reshape((H, S)),
         ),
         words[past:past_from].reshape((slots * H, S)),
-        words[past_from:memo],
+        words[past_from:drift],
     )
 
 
@@ -172,9 +185,10 @@ def has_room(m: Memory) -> bool:
 @inlined
 def refresh(m: Memory, cell: int) -> None:
     """Bring a cell's part of the optimistic model in line with its visits and answers."""
-    n, visits, horizon = m.counts[cell, ANSWERED], m.counts[cell, VISITS], m.head[HORIZON]
+    c = U(cell)
+    n, visits, horizon = m.counts[c, ANSWERED], m.counts[c, VISITS], m.head[HORIZON]
     scale = m.knobs[SCALE] if n > 0 else m.knobs[FIRST_SCALE]
-    root = scale * reward_root(variance_of(m.notes[cell, SQUARES], n), n)
+    root = scale * reward_root(variance_of(m.notes[c, SQUARES], n), n)
     linear = scale * reward_linear(n)
     scale = m.knobs[SCALE] if visits > 0 else m.knobs[FIRST_SCALE]
     if m.head[LEARNER] == UCBVI_CODE:
@@ -182,11 +196,10 @@ def refresh(m: Memory, cell: int) -> None:
         linear += scale * ucbvi.model_linear(visits, horizon)
     else:
         linear += scale * ulcvi.model_linear(visits, horizon, m.head[STATES])
-    m.model.numbers[cell, ROOT] = root
-    m.model.numbers[cell, LINEAR] = linear
-    m.model.numbers[cell, SHARE] = 1.0 / max(visits, 1)
-    if m.model.memo.size > 0:
-        m.model.memo[cell, SINCE] = -math.inf  # what was known of its successors is out of date
+    m.model.numbers[c, ROOT] = root
+    m.model.numbers[c, LINEAR] = linear
+    m.model.numbers[c, SHARE] = 1.0 / max(visits, 1)
+    m.model.numbers[c, SINCE] = -math.inf  # what was seen of its successors is out of date
 
 
 @compiled
@@ -201,13 +214,13 @@ def refresh_all(words: Words) -> None:
 def count_transition(m: Memory, cell: int, after: int) -> None:
     """One more transition from a cell to the state `after`."""
     states, where, ints, floats = m.head[STATES], m.model.where, m.model.next, m.model.weight
-    k, count = where[cell, START], where[cell, COUNT]
+    k, count = where[U(cell), START], where[U(cell), COUNT]
     if count == states:
-        floats[k + after] += 1.0
+        floats[U(k + after)] += 1.0
         return
     for i in range(k, k + 2 * count, 2):
-        if ints[i] == after:
-            floats[i + 1] += 1.0
+        if ints[U(i)] == after:
+            floats[U(i + 1)] += 1.0
             return
     if count + 1 > m.head[FEW]:  # from now on one weight per state
         fresh = m.head[TOP]
@@ -234,7 +247,7 @@ def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
     first = (h * m.head[STATES] + s) * m.head[ACTIONS]
     seen = False
     for b in range(first, first + m.head[ACTIONS]):
-        seen = seen or m.counts[b, VISITS] > 0
+        seen = seen or m.counts[U(b), VISITS] > 0
     if not seen:  # states are listed in order, so that plans go through the memory in order
         place = m.model.many[h]
         while place > 0 and m.model.listed[h, place - 1] > s:
@@ -242,7 +255,7 @@ def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
             place -= 1
         m.model.listed[h, place] = s
         m.model.many[h] += 1
-    m.counts[first + a, VISITS] += 1
+    m.counts[U(first + a), VISITS] += 1
     if after >= 0:
         count_transition(m, first + a, after)
 
@@ -250,10 +263,11 @@ def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
 @inlined
 def take_answer(m: Memory, cell: int, reward: float) -> None:
     """Count one answer of a cell, in such a way that equal answers deviate from their mean by exactly 0."""
-    m.counts[cell, ANSWERED] += 1
-    away = reward - m.model.numbers[cell, MEAN]
-    m.model.numbers[cell, MEAN] += away / m.counts[cell, ANSWERED]  # E10: the mean of the answers so far
-    m.notes[cell, SQUARES] += away * (reward - m.model.numbers[cell, MEAN])
+    c = U(cell)
+    m.counts[c, ANSWERED] += 1
+    away = reward - m.model.numbers[c, MEAN]
+    m.model.numbers[c, MEAN] += away / m.counts[c, ANSWERED]  # E10: the mean of the answers so far
+    m.notes[c, SQUARES] += away * (reward - m.model.numbers[c, MEAN])
     refresh(m, cell)
 
 
@@ -359,7 +373,7 @@ def could_pay_for_all(m: Memory, cell: int) -> bool:
 @inlined
 def ask_about(m: Memory, cell: int, most: int, bar: float, logs: float) -> int:
     """Ask about a visited cell or not: how it ended. `most` limits counts (R1), `bar` limits CI^R/L from below."""
-    rule, cost = m.head[RULE], m.counts[cell, COST]
+    rule, cost = m.head[RULE], m.counts[U(cell), COST]
     if rule == EXACT:
         wanted = wants(rule, m.counts[cell, ASKED], most, cost)
     elif rule == ADAPTIVE:
@@ -375,7 +389,7 @@ def ask_about(m: Memory, cell: int, most: int, bar: float, logs: float) -> int:
         return UNASKED
     if not charge(m.account, cost):  # E7: the ledger is PaperMatching's guard
         return DENIED
-    m.counts[cell, ASKED] += 1
+    m.counts[U(cell), ASKED] += 1
     return ANSWERABLE
 
 

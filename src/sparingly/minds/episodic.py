@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparingly.checks import number
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.families import episodic
-from sparingly.induction import COUNT, MEAN
+from sparingly.induction import COUNT, MEAN, START
 from sparingly.learners.episodic import EpisodicLearner
 from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account
 from sparingly.minds.base import Outcome, fill
@@ -102,7 +102,7 @@ class EpisodicMind:
         model, states = self.memory.model, self.learner.states
         triples = []
         for cell in np.flatnonzero(model.where[:, COUNT]):
-            start, count = model.where[cell]
+            start, count = model.where[cell, [START, COUNT]]
             dense = count == states
             after = np.arange(states) if dense else model.next[start : start + 2 * count : 2]
             times = model.weight[start : start + count] if dense else model.weight[start + 1 : start + 2 * count : 2]

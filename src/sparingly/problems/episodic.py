@@ -12,7 +12,7 @@ from sparingly.checks import table, whole
 from sparingly.compiling import compiled, inlined
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
 from sparingly.errors import InvalidInput
-from sparingly.induction import BEST, COUNT, GIVEN, MEAN, SHARE, START, Model, U, Values, few, induce
+from sparingly.induction import BEST, COUNT, GIVEN, MEAN, ROW, SHARE, START, Model, U, Values, few, induce
 from sparingly.learners.episodic import episode_costs
 from sparingly.problems.rewards import Rewards, as_rewards, draw
 from sparingly.randomness import Stream, bits_at, to_unit
@@ -76,6 +76,23 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
         place = start + 2 * find(truth.ladder, start + 1, count, 2, u) + 1
         after = model.next[U(place - 1)]
     return Step(after, draw(truth.kind, truth.centers[U(place)], truth.spread, bits_at(reward_key, cell), k))
+
+
+@compiled
+def spread(model: Model, reached: NDArray[np.bool_]) -> None:
+    """Mark the states (H, S) that can be reached by any actions; those of the first step are given."""
+    rows, states, actions = model.where.shape[0], model.sizes[1], model.sizes[2]
+    for h in range(reached.shape[0] - 1):
+        for s in range(states):
+            if reached[h, s]:
+                for cell in range((h * states + s) * actions, (h * states + s + 1) * actions):
+                    row = cell if cell < rows else cell % rows
+                    start, count = model.where[row, START], model.where[row, COUNT]
+                    for i in range(count):
+                        if count == states:
+                            reached[h + 1, i] = reached[h + 1, i] or model.weight[start + i] > 0.0
+                        else:
+                            reached[h + 1, model.next[start + 2 * i]] = True
 
 
 @compiled
@@ -175,12 +192,13 @@ class Episodic:
         pool = _Pool(found, stages * S * A, S)
         different, which = np.unique(found.reward, return_inverse=True)
         worth = self.rewards.means(different)[which]
-        numbers = np.zeros((stages * S * A, 4))
+        numbers = np.zeros((stages * S * A, ROW))
         numbers[:, SHARE] = 1.0
+        numbers.view(np.int64)[:, [START, COUNT]] = pool.where
         numbers[:, MEAN] = np.bincount(found.row, weights=found.chance * worth)
         model = Model(
-            np.array([H, S, A, stages]), numbers, pool.where, pool.words, pool.words.view(np.float64),
-            np.tile(np.arange(S), (stages, 1)), np.full(stages, S), np.zeros((0, 2)), np.zeros(H + 1),
+            np.array([H, S, A, stages, 0]), numbers, numbers.view(np.int64), pool.words, pool.words.view(np.float64),
+            np.tile(np.arange(S), (stages, 1)), np.full(stages, S), np.zeros(H + 1),
         )  # fmt: skip
         self.truth = Truth(model, pool.ladder, pool.centers, self.rewards.code, self.rewards.spread)
         values = self.no_values()
@@ -226,10 +244,18 @@ class Episodic:
         evaluate(self.truth.model, values, self.horizon - 1, np.zeros(1, dtype=np.uint64))
         return values.upper[: self.horizon]
 
+    def within_reach(self) -> Truth:
+        """The truth for those who only want values at the first step: other states are left out where they can be."""
+        reached = np.zeros((self.horizon, self.states), dtype=np.bool_)
+        reached[0] = self.initial.possible(self.states)
+        spread(self.truth.model, reached)
+        listed = np.argsort(~reached, axis=1, kind="stable")  # the reached ones first, in order
+        return self.truth._replace(model=self.truth.model._replace(listed=listed, many=reached.sum(axis=1)))
+
     def transitions(self) -> Floats:
         """P as an array (H, S, A, S)."""
         rows = np.zeros((self.truth.model.where.shape[0], self.states))
-        for row, (start, count) in enumerate(self.truth.model.where):
+        for row, (start, count) in enumerate(self.truth.model.where[:, [START, COUNT]]):
             if count == self.states:
                 rows[row] = self.truth.model.weight[start : start + count]
             else:
@@ -253,7 +279,7 @@ class _Pool:
         dense = counts > few(states)
         lengths = np.where(dense, states, 2 * counts)
         start = np.cumsum(lengths) - lengths
-        self.where = np.stack([start, np.where(dense, states, counts)], axis=1)
+        self.where = np.stack([start, np.where(dense, states, counts)], axis=1)  # START, COUNT of each row
         self.words = np.zeros(int(lengths.sum()), dtype=np.int64)
         self.ladder, self.centers = np.full(self.words.size, 2.0), np.zeros(self.words.size)
         rank = np.arange(found.row.size) - (np.cumsum(counts) - counts)[found.row]  # of a successor within its row
@@ -263,8 +289,8 @@ class _Pool:
         weights = self.words.view(np.float64)
         weights[place] = found.chance
         self.centers[place] = found.reward
-        for count in np.unique(self.where[:, COUNT]):
-            first = start[self.where[:, COUNT] == count]
+        for count in np.unique(self.where[:, 1]):
+            first = start[self.where[:, 1] == count]
             stride = np.arange(count) if count == states else 2 * np.arange(count) + 1
             places = first[:, np.newaxis] + stride
             rungs = np.cumsum(weights[places], axis=1)
