@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.checks import table, whole
-from sparingly.compiling import compiled, inlined
+from sparingly.compiling import compiled, inlined, notice
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
 from sparingly.errors import InvalidInput
 from sparingly.induction import BEST, COUNT, GIVEN, MEAN, ROW, SHARE, START, Model, U, Values, few, induce
@@ -202,7 +202,8 @@ class Episodic:
         )  # fmt: skip
         self.truth = Truth(model, pool.ladder, pool.centers, self.rewards.code, self.rewards.spread)
         values = self.no_values()
-        solve(model, values, np.zeros(1, dtype=np.uint64))
+        with notice("the solver of episodic problems"):
+            solve(model, values, np.zeros(1, dtype=np.uint64))
         self.optimal_values: Floats = values.upper[:H]  # V*, (H, S)
         self.optimal_policy: Integers = values.policy  # (H, S)
 
