@@ -22,6 +22,7 @@ bench: $(VENV)/ready
 	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.linear
+	$(BIN)/python -m benchmarks.episodic
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.induction import COUNT, START
-
 Floats = NDArray[np.float64]
 
 
@@ -76,24 +74,24 @@ def oful(
 
 
 def ucbvi(
-    problem: Any, learner: Any, start: int, episodes: int, keys: NDArray[np.uint64], dense: bool
+    problem: Any, learner: Any, start: int, episodes: int, keys: NDArray[np.uint64]
 ) -> Callable[[], tuple[NDArray[np.int64], float]]:
     """A call that runs ucbvi.c from the start and returns the plays of each cell and the regret.
 
-    The problem is the same at every step; a dense one has one weight per state, a sparse one lists of successors.
+    The problem is the same at every step, its rewards are Bernoulli and depend on state and action only.
     """
-    (H, S, A), model = problem.shape, problem.truth.model
-    start_of, many = model.where[:, START], model.where[:, COUNT]
+    (H, S, A), P = problem.shape, problem.transitions()[0].reshape(-1, problem.states)
+    many = (P > 0.0).sum(axis=1).astype(np.int32)
+    dense = bool(many.max() > S // 4)
     room = S if dense else int(many.max())
-    assert (many == S).all() if dense else (many < S).all(), "the rows are laid out in another way"
     chances, ladder, after = np.zeros((S * A, room)), np.full((S * A, room), 2.0), np.zeros((S * A, room), np.int32)
-    for row, (k, count) in enumerate(zip(start_of, many, strict=True)):
-        places = k + np.arange(count) if dense else k + 2 * np.arange(count) + 1
-        chances[row, :count], ladder[row, :count] = model.weight[places], problem.truth.ladder[places]
-        if not dense:
-            after[row, :count] = model.next[places - 1]
-    means, lengths = model.numbers[:, 0].copy(), many.astype(np.int32)
-    best = float(problem.optimal_values[0, start])
+    for row, count in enumerate(many):
+        states = np.arange(S) if dense else np.flatnonzero(P[row])
+        places = slice(0, S if dense else count)
+        chances[row, places], after[row, places] = P[row, states], states
+        ladder[row, places] = np.cumsum(P[row, states])
+        ladder[row, np.flatnonzero(chances[row])[-1] :] = 2.0  # the last that is possible takes what rounding leaves
+    means, best = problem.means[0].ravel(), float(problem.optimal_values[0, start])
 
     def run() -> tuple[NDArray[np.int64], float]:
         plays, regret = np.zeros(problem.cells, dtype=np.int64), np.zeros(1)
@@ -101,7 +99,7 @@ def ucbvi(
         if dense:
             call(library("ucbvi").dense, episodes, H, S, A, chances, ladder, *end)
         else:
-            call(library("ucbvi").sparse, episodes, H, S, A, room, chances, ladder, after, lengths, *end)
+            call(library("ucbvi").sparse, episodes, H, S, A, room, chances, ladder, after, many, *end)
         return plays, float(regret[0])
 
     return run

@@ -33,9 +33,9 @@ def race(candidates: dict[str, tuple[Callable[[], object], int]], turns: int = 1
     }
 
 
-def report(title: str, timings: dict[str, Timing], ours: str) -> None:
+def report(title: str, timings: dict[str, Timing], ours: str, unit: str = "round") -> None:
     """Print a race, each candidate with its ratio to ours."""
     print(f"\n{title}")
     for name, timing in timings.items():
         ratio = "" if name == ours else f"   {timing.best / timings[ours].best:8.1f} × ours"
-        print(f"  {name:42s} {timing} per round{ratio}")
+        print(f"  {name:42s} {timing} per {unit}{ratio}")

@@ -87,7 +87,7 @@ class EpisodicPlan(Plan):
         own, best, past = self.first_values(), self.problem.optimal_values[0], np.zeros((int(words[episodic.SLOTS]), S))
         for first in range(1, rounds + 1, BLOCK):
             initial, budget = tapes.take(first, min(BLOCK, rounds - first + 1))
-            done = 0
+            done, words = 0, episodic.tidy(words)
             while done < budget.size:
                 words = episodic.grow(words)
                 policy = episodic.open_memory(words).values.policy

@@ -169,11 +169,37 @@ def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64, passes: bool 
 
 def grow(words: Words) -> Words:
     """The same memory with room in its pool for at least one more episode."""
-    memory = open_memory(words)
-    horizon, states = int(words[HORIZON]), int(words[STATES])
-    pool = memory.model.next.size
-    missing = int(words[TOP]) + horizon * states - pool
-    return words if missing <= 0 else np.concatenate([words, np.zeros(max(missing, pool), dtype=np.int64)])
+    missing = int(words[TOP] + words[HORIZON] * words[STATES]) - open_memory(words).model.next.size
+    return words if missing <= 0 else tidy(words)
+
+
+def tidy(words: Words) -> Words:
+    """The same memory with room, and with the successors of all cells in order: plans then read them in one go."""
+    pool = open_memory(words).model.next.size
+    missing = int(words[TOP] + words[HORIZON] * words[STATES]) - pool
+    fresh = np.zeros(words.size + (max(missing, pool) if missing > 0 else 0), dtype=np.int64)
+    fresh[: words.size - pool] = words[: words.size - pool]
+    lay_out(words, fresh)
+    return fresh
+
+
+@compiled
+def lay_out(words: Words, fresh: Words) -> None:
+    """Copy the pool of a memory cell by cell, and leave out what is no longer in use."""
+    m, new = look(words), look(fresh)
+    top = 0
+    for cell in range(m.model.where.shape[0]):
+        k, count = m.model.where[cell, START], m.model.where[cell, COUNT]
+        used = room = count
+        if count < m.head[STATES]:  # pairs, in a block of 1, 2, 4, … of them
+            used, room = 2 * count, 2 if count > 0 else 0
+            while room < used:
+                room *= 2
+        for i in range(used):
+            new.model.next[top + i] = m.model.next[k + i]
+        new.model.where[cell, START] = top
+        top += room
+    new.head[TOP] = top
 
 
 @inlined
