@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test bench peers figures clean
+.PHONY: run test bench peers figures episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running the demonstration: greedy, paper matching and exact matching, on a benign and an adversarial stream"
@@ -33,6 +33,11 @@ figures: $(VENV)/ready
 	$(BIN)/sparingly demo --out results/demo --quiet
 	cp results/demo/figure.png docs/figures/demo.png
 	$(BIN)/python docs/figures/frozen_lake.py
+
+episodes: $(VENV)/ready
+	@echo "== The studies of episodes that docs/episodes.md quotes (some twenty minutes on two cores)"
+	$(BIN)/sparingly episodes --out results/episodes
+	cp results/episodes/figure.png docs/figures/episodes.png
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "== Setting up $(VENV) (once; needs $(PYTHON) >= 3.11 and a package registry)"

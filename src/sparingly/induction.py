@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import inlined
 from sparingly.randomness import Stream, uniform
-from sparingly.vectors import dot
+from sparingly.vectors import dot_at
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ def expected(model: Model, row: int, V: Floats) -> float:
     """Σ weight·V over the successors of a row."""
     k, count = model.where[U(row), START], model.where[U(row), COUNT]
     if count == V.size:
-        return dot(model.weight[k : k + count], V)
+        return dot_at(model.weight, k, V)
     total, i, end = 0.0, U(k), U(k + 2 * count)
     while i < end:
         total += model.weight[i + ONE] * V[U(model.next[i])]

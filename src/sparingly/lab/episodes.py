@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 import pandas
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from sparingly.budgets import Budget, Fixed, Linear, Polynomial
 from sparingly.engine import Simulation, simulate
@@ -215,6 +216,9 @@ def figure(done: list[tuple[Case, Simulation]]) -> Figure:
             right.fill_between(result.rounds, low, high, color=COLOURS[place], alpha=0.15, linewidth=0)
         right.set(xlabel="episode", ylabel="regret: mean, least and greatest of 4 runs", title="UCBVI, scale 1")
         right.set_ylim(bottom=0)
+        right.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        right.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        right.tick_params(axis="x", labelrotation=20)
         right.legend(frameon=False)
         right.grid(alpha=0.25)
     return page
@@ -230,6 +234,8 @@ def _draw_ratios(axis: Any, table: pandas.DataFrame) -> None:
         axis.bar(at, ratio, width, label=policy, color=COLOURS[place], hatch=hatches[place % 4], edgecolor="white")
     axis.axhline(1.0, color="0.35", linewidth=1)
     axis.set_yscale("log")
+    axis.set_ylim(0.8, 4.0 * table["ratio"].max())  # room for the legend
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g} ×"))
     axis.set_xticks(range(len(groups)), [g.replace(" ", "\n") for g in groups])
-    axis.set(ylabel="regret / regret of asking always", title="random MDPs, budget 100·sqrt(t)")
-    axis.legend(frameon=False)
+    axis.set(ylabel="regret, against asking always", title="random MDPs, budget 100·sqrt(t)")
+    axis.legend(frameon=False, loc="upper left", ncols=2)
