@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RLBERRY := .venv-rlberry
 
 .PHONY: run test bench peers figures episodes clean
 
@@ -22,11 +23,13 @@ bench: $(VENV)/ready
 	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.linear
-	$(BIN)/python -m benchmarks.episodic
+	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+	$(PYTHON) -m venv $(RLBERRY)  # of its own: rlberry needs an older Gymnasium
+	$(RLBERRY)/bin/pip install --quiet --disable-pip-version-check -c benchmarks/rlberry.txt -e . rlberry==0.6.0
 
 figures: $(VENV)/ready
 	@echo "== Regenerating the figures of the README and of the guides"
@@ -48,5 +51,5 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) results build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(RLBERRY) results build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

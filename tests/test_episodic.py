@@ -459,6 +459,17 @@ def test_compiled_loop_and_agent_are_one(name, rule, ties):
         same(fast, by_agent)
 
 
+@pytest.mark.parametrize("problem", [sp.problems.grid(4, 5, 8), sp.problems.random_mdp(24, 3, 4, seed=1)], ids=repr)
+def test_passing_over_actions_is_exact_in_long_runs(problem):
+    learner = sp.UCBVI(problem.states, problem.actions, problem.horizon, scale=0.05)
+    common = {"rounds": 20_000, "runs": 2, "checkpoints": 50}
+    fast, plain = (
+        sp.simulate(problem, learner, sp.ExactMatching(), sp.budgets.Linear(1), path=path, **common)
+        for path in ("fast", "plain")
+    )
+    same(fast, plain)
+
+
 def digest() -> list[float]:
     """Short runs of every learner and rule, as numbers that leave no room for a difference."""
     result = []
@@ -536,7 +547,7 @@ def test_free_asks_are_always_taken():
     costs = np.ones((3, 2))
     costs[2] = 0.0
     problem = sp.problems.Episodic(np.full((3, 2, 3), 1 / 3), np.full((3, 2), 0.5), horizon=2, costs=costs)
-    for rule in (sp.ExactMatching(), sp.AdaptiveMatching(), sp.PaperMatching()):
+    for rule in (sp.ExactMatching(), sp.AdaptiveMatching(), sp.PaperMatching(), sp.Always()):
         r = sp.simulate(problem, sp.UCBVI(3, 2, 2), rule, 0, rounds=100, runs=1)
         assert r.asked[0, -1] == r.plays[0, :, 2].sum() > 0
         assert r.spent[0, -1] == 0

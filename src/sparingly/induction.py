@@ -41,7 +41,7 @@ class Model(NamedTuple):
     weight: Floats  # and the same pool as floats
     listed: Integers  # (H, S) the states to go through at each step, or (1, S) if they are always the same
     many: Integers  # (H,) or (1,) how many of them
-    drift: Floats  # (H + 1,) how far V of each step has moved in all plans so far, added up
+    drift: Floats  # (H + 1,) by how much V of each step can have risen in all plans so far: largest rises, added up
 
 
 class Values(NamedTuple):
@@ -176,7 +176,7 @@ def induce(
     horizon, states, actions = model.sizes[HORIZON], model.sizes[STATES], model.sizes[ACTIONS]
     root, changed = math.sqrt(log_term), -1
     for h in range(top, -1, -1):
-        stage, lists, moved = h if model.sizes[STAGES] > 1 else 0, h if model.many.size > 1 else 0, 0.0
+        stage, lists, raised = h if model.sizes[STAGES] > 1 else 0, h if model.many.size > 1 else 0, 0.0
         upper, lower, policy = values.upper[U(h + 1)], values.lower[U(h + 1)], values.policy[U(h)]
         here, drift, order = values.upper[U(h)], model.drift[U(h + 1)], model.listed[U(lists)]
         for j in range(model.many[lists]):
@@ -196,10 +196,10 @@ def induce(
                 changed = max(changed, h)
             high = min(high, float(horizon - h))
             if kind == BEST:
-                moved = max(moved, abs(high - here[U(s)]))
+                raised = max(raised, high - here[U(s)])
             here[U(s)] = high
             if kind == BOTH:
                 values.lower[U(h), U(s)] = max(low, 0.0)
         if kind == BEST:
-            model.drift[U(h)] += moved
+            model.drift[U(h)] += raised
     return changed

@@ -129,9 +129,11 @@ def reward_width(variance: float, asked: int, log_term: float) -> float:
 @compiled
 def episode_bar(rule: int, alpha: float, beta: float, rewarding: float, cells: int, granted: int) -> float:
     """Ask if CI^R ≥ L times this: CBM-UCBVI's 6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B (E6), or α B^(β−1)."""
+    if rule == ALWAYS:
+        return 0.0
     if granted == 0 or rule == NEVER:
         return math.inf
-    if granted >= UNLIMITED or rule == ALWAYS:
+    if granted >= UNLIMITED:
         return 0.0
     budget = granted / UNIT
     if rule == PAPER:
