@@ -5,6 +5,7 @@ An agent decides what to do and whether to ask what it was worth; the budget is 
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.budgets import Budget, Schedule
-from sparingly.checks import table
+from sparingly.checks import table, whole
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
 from sparingly.families import arms, episodic, linear
 from sparingly.induction import MEAN, Values
@@ -55,6 +56,8 @@ class Agent:
         self.learner = learner
         self.rule = ExactMatching() if rule is None else rule
         self._mind = make_mind(learner, self.rule, costs, seed_sequence(seed))
+        if isinstance(self._mind, EpisodicMind):
+            self.learner = self._mind.learner  # with the costs, so that they are saved
         self._awaited: dict[Any, Any] = {}  # decision → what the mind needs to learn from its answer
         self.schedule: Schedule | None = None
         self._scheduled = 0  # what the schedule has granted so far, in millionths
@@ -164,7 +167,7 @@ class Agent:
         mind = self._episodes("best_guess")
         H, S, _ = mind.learner.shape
         values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
-        episodic.guess(mind.words, values)
+        episodic.guess(mind.words.copy(), values)
         return values.policy
 
     def _episodes(self, what: str) -> EpisodicMind:
@@ -220,7 +223,7 @@ class Agent:
     def observe_episode(self, rewards: ArrayLike, episode: int | None = None) -> None:
         """Report the rewards of an episode (H,), by default the last one: NaN where not asked, or not known yet."""
         mind = self._episodes("observe_episode")
-        number = self.decisions if episode is None else episode
+        number = self.decisions if episode is None else whole(episode, "episode", most=max(self.decisions, 1))
         values = table(rewards, "rewards", f"({mind.learner.horizon},)")
         if values.shape != (mind.learner.horizon,):
             raise InvalidInput(
@@ -240,8 +243,9 @@ class Agent:
         For arms and episodes a reward lies in [0, 1]; for OFUL it is any finite number. In episodes the id is a pair:
         the number of the episode and the step, from 0.
         """
-        known = isinstance(id, tuple if isinstance(self._mind, EpisodicMind) else int | np.integer)
-        ticket = self._awaited.get(id) if known and not isinstance(id, bool) else None
+        parts = id if isinstance(id, tuple) else (id,)
+        known = all(isinstance(part, int | np.integer) and not isinstance(part, bool) for part in parts)
+        ticket = self._awaited.get(id) if known else None
         if ticket is None:
             raise self._no_such(id)
         self._mind.learn(ticket, self._mind.check_reward(reward))
@@ -249,7 +253,8 @@ class Agent:
 
     def _no_such(self, id: Any) -> InvalidInput:
         if isinstance(self._mind, EpisodicMind):
-            if not isinstance(id, tuple) or len(id) != 2 or not 1 <= id[0] <= self.decisions:
+            pair = isinstance(id, tuple) and len(id) == 2 and all(isinstance(part, int | np.integer) for part in id)
+            if not pair or not 1 <= id[0] <= self.decisions:
                 return UnknownDecision(
                     f"no step has the id {id!r}; ids are (episode, step), episodes 1 … {self.decisions}"
                 )
@@ -287,6 +292,10 @@ class Agent:
         self.__dict__.update(state)
         self._mind.attach()
         self.ledger = Ledger(account=self._mind.account)
+
+    def __copy__(self) -> Agent:
+        """Two agents must not share one memory: a copy is a deep one."""
+        return copy.deepcopy(self)
 
     def _relink(self) -> None:
         """The ledger is a view of the mind's memory, which may have moved to grow."""

@@ -57,6 +57,19 @@ def table(values: Any, name: str, shape: str) -> np.ndarray[Any, np.dtype[np.flo
         raise InvalidInput(f"{name} must be numbers of shape {shape}: {error}") from None
 
 
+def indices(values: Any, name: str, shape: tuple[int, ...], most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """An array of whole numbers in 0 … most, as a copy."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):
+        array = np.zeros(0)
+    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"{name} must be whole numbers of shape {shape}, not {shown(values)}")
+    if array.size and (array.min() < 0 or array.max() > most):
+        raise InvalidInput(f"{name} must lie in 0 … {most}, not {shown(values)}")
+    return array.astype(np.int64)
+
+
 def shown(value: Any) -> str:
     """A value as it is shown in a message, cut if it is long."""
     text = repr(value) if not (isinstance(value, int) and abs(value) > 10**30) else "a number too large"

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Schedule
-from sparingly.checks import number, shown, table, whole
+from sparingly.checks import indices, number, shown, table, whole
 from sparingly.contexts import Contexts, Iid
 from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput, MissingExtra
@@ -264,6 +264,8 @@ def learn(
     low, high = _reward_range(made, reward_range)
     mind = _learner(learner, int(states.n) + 1, int(actions.n), H)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
+    if mind.costs is not None and cost != 1.0:
+        raise InvalidInput("the learner names the costs of asking already; leave out cost=…")
     costs = _costs(states, actions, cost) if mind.costs is None else None
     agent = Agent(mind, rule, budget, agent_seed, costs)
     returns, budgets = np.zeros(episodes), np.zeros(episodes)
@@ -291,11 +293,10 @@ def play(
     """What a policy (H, S), or (H, S + 1) with the state after the end, earns in each episode of H steps at most."""
     made = _open(env, {})
     states, actions = _sizes(made)
-    table_of_actions = np.asarray(policy)
-    if table_of_actions.ndim != 2 or table_of_actions.shape[1] not in (states.n, states.n + 1):
-        raise InvalidInput(f"a policy must have shape (H, {states.n}) or (H, {states.n + 1})")
-    if not np.issubdtype(table_of_actions.dtype, np.integer) or not np.isin(table_of_actions, range(actions.n)).all():
-        raise InvalidInput(f"the actions of a policy are whole numbers in 0 … {actions.n - 1}")
+    given = table(policy, "a policy", f"(H, {states.n}) or (H, {states.n + 1})")
+    if given.ndim != 2 or given.shape[1] not in (states.n, states.n + 1):
+        raise InvalidInput(f"a policy must have shape (H, {states.n}) or (H, {states.n + 1}), not {given.shape}")
+    table_of_actions = indices(policy, "the actions of a policy", given.shape, int(actions.n) - 1)
     padded = np.pad(table_of_actions, ((0, 0), (0, states.n + 1 - table_of_actions.shape[1])))
     count, start = whole(episodes, "episodes"), int(seed_sequence(seed).generate_state(1)[0])
     bar = Progress(count, "playing")
@@ -314,16 +315,23 @@ def _play_once(
 ) -> tuple[Integers, list[float]]:
     """One episode: states and actions (H, 2), those after its end included, and the rewards up to its end."""
     path, rewards, going = np.zeros((len(policy), 2), dtype=np.int64), [], True
-    s = int(env.reset(seed=seed)[0]) - int(states.start)
+    s = _state(env.reset(seed=seed)[0], states)
     for h in range(len(policy)):
         a = int(policy[h, s])
         path[h] = s, a
         if going:
             observation, reward, terminated, truncated, _ = env.step(a + int(actions.start))
             going = not (terminated or truncated)
-            s = int(observation) - int(states.start) if going else int(states.n)
+            s = _state(observation, states) if going else int(states.n)
             rewards.append(float(reward))
     return path, rewards
+
+
+def _state(observation: Any, states: Discrete) -> int:
+    """The number of a state, from 0, if it is one."""
+    if not states.contains(observation):
+        raise InvalidInput(f"the environment showed {shown(observation)}, which is not in its {states}")
+    return int(observation) - int(states.start)
 
 
 def _open(env: Environment | str, options: dict[str, Any]) -> Environment:

@@ -27,7 +27,7 @@ START, COUNT = 4, 5  # where its successors begin in the pool, and how many ther
 AHEAD, SINCE = 6, 7  # its memo: SHARE·Σ weight·V as it was last computed, and the drift of V at that time
 ROW = 8
 HORIZON, STATES, ACTIONS, STAGES, PASSES = 0, 1, 2, 3, 4  # places among the sizes
-EVEN = 1e-9  # far above what rounding can do to a bound
+EVEN = 1e-9  # far above what rounding does to a bound: rises are of the order 1/t, sums of them of the order H
 BEST, BOTH, GIVEN = 0, 1, 2  # maximise; maximise and bound from below too (ULCVI); follow the policy as it is
 
 

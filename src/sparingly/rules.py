@@ -246,8 +246,8 @@ class Matching(Rule):
     """The generic form for an optimistic learner whose regret is of the order α T^β: ask if CI ≥ α_t B(t)^(β−1).
 
     α_t = α sqrt(log(Mt)), the logarithmic factor of the interval itself; with OFUL it is α times the radius, so that
-    an action is asked about if ‖x‖ ≥ α B(t)^(β−1) in V⁻¹. Whether it stays within the budget
-    depends on α; the ledger keeps it there and counts the refusals. PaperMatching is α = 4 sqrt(6C), β = 1/2.
+    an action is asked about if ‖x‖ ≥ α B(t)^(β−1) in V⁻¹; with UCBVI and ULCVI it is α L_t. Whether it stays within the
+    budget depends on α; the ledger keeps it there and counts the refusals. PaperMatching is α = 4 sqrt(6C), β = 1/2.
     """
 
     alpha: float
@@ -273,8 +273,9 @@ class AdaptiveMatching(Rule):
     `share` of the budget is exact matching's: every cell may be asked about κ = share·B/C times, whatever happens.
     Beyond κ, ask about a cell if the budget could still pay for bringing every other cell to the CI^R that this one
     would then have: cells whose answers did not vary need fewer asks for that. But to no more than 2·visits + 1
-    asks, since a cell that is hardly visited can hardly be asked about; and to no fewer than κ. Safe for any
-    adversary: the proof is in docs/paper.md.
+    asks, since a cell that is hardly visited can hardly be asked about; and to no fewer than κ. What a declined cell
+    would have needed is remembered, and it waits until the budget has grown to that. Safe for any adversary: the
+    proof is in docs/paper.md.
     """
 
     share: float = 0.5

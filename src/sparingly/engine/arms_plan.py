@@ -13,7 +13,7 @@ from sparingly.budgets import Budget, Fixed
 from sparingly.checks import table
 from sparingly.contexts import Contexts
 from sparingly.engine import arms as engine
-from sparingly.engine.plan import Record, RoundPlan, Tapes, check_number
+from sparingly.engine.plan import Record, RoundPlan, Tapes, check_block, check_number
 from sparingly.errors import InvalidInput
 from sparingly.families import arms
 from sparingly.learners import UCB1
@@ -109,6 +109,7 @@ class ArmsPlan(RoundPlan):
                 yield engine.Block(first, count, nothing, *self.budget.formula, nothing)
             else:
                 context, budget = tapes.take(first, count)
+                context = check_block(context, count, self.shape[0])
                 yield engine.Block(first, count, context, budgets.TAPED, 0.0, 0.0, budget)
 
     def open_tape(self, random: np.random.Generator) -> Any:

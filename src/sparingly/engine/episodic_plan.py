@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Fixed
 from sparingly.engine import episodic as engine
-from sparingly.engine.plan import Plan, Record, Tapes, World, check_number
+from sparingly.engine.plan import Plan, Record, Tapes, World, check_block, check_number
 from sparingly.errors import InvalidInput
 from sparingly.families import episodic
 from sparingly.induction import Values
@@ -87,6 +87,7 @@ class EpisodicPlan(Plan):
         own, best, past = self.first_values(), self.problem.optimal_values[0], np.zeros((int(words[episodic.SLOTS]), S))
         for first in range(1, rounds + 1, BLOCK):
             initial, budget = tapes.take(first, min(BLOCK, rounds - first + 1))
+            initial = check_block(initial, budget.size, self.contexts)
             done, words = 0, episodic.tidy(words)
             while done < budget.size:
                 words = episodic.grow(words)

@@ -167,6 +167,16 @@ def check_number(context: Any, contexts: int, what: str) -> int:
     return int(context)
 
 
+def check_block(contexts: Any, count: int, most: int) -> Integers:
+    """The contexts of a block of rounds, if a source of one's own has made them right."""
+    block = np.asarray(contexts)
+    if block.shape not in ((1,), (count,)) or not np.issubdtype(block.dtype, np.integer):
+        raise InvalidInput(f"contexts for {count} rounds must be so many whole numbers, or one; not {block!r}")
+    if block.min() < 0 or block.max() >= most:
+        raise InvalidInput(f"a context is {block.min()} or {block.max()}; they must lie in 0 … {most - 1}")
+    return block.astype(np.int64, copy=False)
+
+
 class Tapes:
     """The contexts and the budget of one run, block by block."""
 

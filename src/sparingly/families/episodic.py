@@ -48,7 +48,7 @@ from sparingly.rules import (
     ADAPTIVE,
     EXACT,
     GREEDY,
-    PAPER,
+    NEVER,
     Greedy,
     Rule,
     asks_needed,
@@ -64,7 +64,7 @@ Floats = NDArray[np.float64]
 
 # Places in the head of the memory; the first five are the sizes of the model.
 HORIZON, STATES, ACTIONS, STAGES, PASSES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(13)
-POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP = range(ACCOUNT + 3, ACCOUNT + 11)
+POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP, POOL = range(ACCOUNT + 3, ACCOUNT + 12)
 HEAD = ACCOUNT + 12
 SCALE, FIRST_SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(6)  # places among the knobs
 KNOBS = 6
@@ -150,9 +150,10 @@ def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64, passes: bool 
     """A fresh memory for a learner and a rule; `passes`: plans may pass over actions that cannot win."""
     H, S, A = learner.shape
     slots = rule.policies if isinstance(rule, Greedy) else 0
-    words = np.zeros(fixed_words(H, S, A, slots) + H * S, dtype=np.int64)
-    words[[HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, ACTING, FEW, PASSES]] = (
-        H, S, A, H, slots, learner.code, rule.code, TIES[learner.ties], OWN, few(S), int(passes),
+    start = fixed_words(H, S, A, slots)
+    words = np.zeros(start + H * S, dtype=np.int64)
+    words[[HORIZON, STATES, ACTIONS, STAGES, SLOTS, LEARNER, RULE, TIE, ACTING, FEW, PASSES, POOL]] = (
+        H, S, A, H, slots, learner.code, rule.code, TIES[learner.ties], OWN, few(S), int(passes), start,
     )  # fmt: skip
     memory = open_memory(words)
     rewarding = learner.cells if learner.rewarding is None else learner.rewarding
@@ -169,13 +170,12 @@ def remember(learner: EpisodicLearner, rule: Rule, key: np.uint64, passes: bool 
 
 def grow(words: Words) -> Words:
     """The same memory with room in its pool for at least one more episode."""
-    missing = int(words[TOP] + words[HORIZON] * words[STATES]) - open_memory(words).model.next.size
-    return words if missing <= 0 else tidy(words)
+    return words if words.size - words[POOL] >= words[TOP] + words[HORIZON] * words[STATES] else tidy(words)
 
 
 def tidy(words: Words) -> Words:
     """The same memory with room, and with the successors of all cells in order: plans then read them in one go."""
-    pool = open_memory(words).model.next.size
+    pool = words.size - int(words[POOL])
     missing = int(words[TOP] + words[HORIZON] * words[STATES]) - pool
     fresh = np.zeros(words.size + (max(missing, pool) if missing > 0 else 0), dtype=np.int64)
     fresh[: words.size - pool] = words[: words.size - pool]
@@ -268,13 +268,31 @@ def count_transition(m: Memory, cell: int, after: int) -> None:
 
 
 @inlined
+def was_seen(m: Memory, h: int, s: int) -> bool:
+    """Whether state s was visited at step h."""
+    first, seen = (h * m.head[STATES] + s) * m.head[ACTIONS], False
+    for cell in range(first, first + m.head[ACTIONS]):
+        seen = seen or m.counts[U(cell), VISITS] > 0
+    return seen
+
+
+@compiled
+def list_states(words: Words) -> None:
+    """List the states that were visited at each step, from the counts of visits."""
+    m = look(words)
+    for h in range(m.head[HORIZON]):
+        m.model.many[h] = 0
+        for s in range(m.head[STATES]):
+            if was_seen(m, h, s):
+                m.model.listed[h, m.model.many[h]] = s
+                m.model.many[h] += 1
+
+
+@inlined
 def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
     """Step h led from state s with action a to the state `after` (−1 at the end of the episode)."""
     first = (h * m.head[STATES] + s) * m.head[ACTIONS]
-    seen = False
-    for b in range(first, first + m.head[ACTIONS]):
-        seen = seen or m.counts[U(b), VISITS] > 0
-    if not seen:  # states are listed in order, so that plans go through the memory in order
+    if not was_seen(m, h, s):  # states are listed in order, so that plans go through the memory in order
         place = m.model.many[h]
         while place > 0 and m.model.listed[h, place - 1] > s:
             m.model.listed[h, place] = m.model.listed[h, place - 1]
@@ -348,10 +366,7 @@ def draw_the_rest(m: Memory) -> int:
     changed, actions = -1, m.head[ACTIONS]
     for h in range(m.head[HORIZON]):
         for s in range(m.head[STATES]):
-            seen = False
-            for b in range(actions):
-                seen = seen or m.counts[(h * m.head[STATES] + s) * actions + b, VISITS] > 0
-            if not seen:
+            if not was_seen(m, h, s):
                 a = int(uniform(m.random) * actions)
                 if m.values.policy[h, s] != a:
                     m.values.policy[h, s] = a
@@ -404,7 +419,7 @@ def ask_about(m: Memory, cell: int, most: int, bar: float, logs: float) -> int:
         wanted = wants(rule, m.counts[cell, ASKED], most, cost)
     elif rule == ADAPTIVE:
         wanted = could_pay_for_all(m, cell)
-    elif bar == 0.0 or rule == GREEDY or (rule == PAPER and cost == 0):
+    elif bar == 0.0 or rule == GREEDY or (cost == 0 and rule != NEVER):
         wanted = True
     elif bar == math.inf:
         wanted = False
@@ -468,8 +483,9 @@ def decide(words: Words, path: Integers, asks: NDArray[np.bool_]) -> int:
 
 @compiled
 def guess(words: Words, values: Values) -> None:
-    """The best policy of the estimated model without bonuses."""
+    """The best policy of the estimated model without bonuses. It overwrites the memos: give it a copy."""
     m = look(words)
+    m.model.sizes[PASSES] = 0
     induce(m.model, values, BEST, 0.0, 0.0, m.head[HORIZON] - 1, False, m.random)
 
 

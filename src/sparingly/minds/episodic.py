@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.checks import number
+from sparingly.checks import indices, number
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.families import episodic
 from sparingly.induction import COUNT, MEAN, START
@@ -69,20 +69,15 @@ class EpisodicMind:
 
     def check(self, context: Any) -> NDArray[np.int64]:
         """States and actions (H,) each, as one array (H, 2)."""
-        states, actions = context
-        return np.stack(
-            [
-                _whole_numbers(states, "states", self.learner.horizon, self.learner.states),
-                _whole_numbers(actions, "actions", self.learner.horizon, self.learner.actions),
-            ],
-            axis=1,
-        )
+        (states, actions), (H, S, A) = context, self.learner.shape
+        return np.stack([indices(states, "states", (H,), S - 1), indices(actions, "actions", (H,), A - 1)], axis=1)
 
     def decide_episode(self, path: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """The steps to ask about, and the cell of each step."""
         _, S, A = self.learner.shape
-        if self.memory.model.next.size < self.words[episodic.TOP] + self.learner.horizon * S:
-            self.words = episodic.grow(self.words)
+        grown = episodic.grow(self.words)
+        if grown is not self.words:
+            self.words = grown
             self.attach()
         asks = np.zeros(self.learner.horizon, dtype=np.bool_)
         episodic.decide(self.words, path, asks)
@@ -119,8 +114,8 @@ class EpisodicMind:
             "notes": m.notes,
             "means": m.model.numbers[:, MEAN],
             "transitions": self.transitions(),
-            "listed": m.model.listed,
-            "many": m.model.many,
+            "upper": m.values.upper,
+            "lower": m.values.lower,
             "policy": m.values.policy,
             "past": m.past,
             "past_from": m.past_from,
@@ -128,36 +123,60 @@ class EpisodicMind:
         }
 
     def restore(self, parts: dict[str, Any]) -> None:
-        m = self.memory
+        m, prices = self.memory, self.memory.counts[:, episodic.COST].copy()
         for name in ("account", "random", "counts", "notes", "past", "past_from"):
             fill(getattr(m, name), parts[name])
+        for name in ("upper", "lower", "policy"):
+            fill(getattr(m.values, name), parts[name])
         fill(m.model.numbers[:, MEAN], parts["means"])
-        fill(m.model.listed, parts["listed"])
-        fill(m.model.many, parts["many"])
-        fill(m.values.policy, parts["policy"])
         m.head[COUNTERS] = parts["counters"]
+        if (m.counts[:, episodic.COST] != prices).any():
+            raise UnreadableFile("the costs of asking are not the learner's")
         self._check_ranges()
-        rows = np.asarray(parts["transitions"], dtype=np.float64).reshape(-1, 3)
-        _, S, _ = self.learner.shape
-        if rows.size and not ((rows >= 0) & (rows[:, :2] < [self.learner.cells, S]).all(axis=1, keepdims=True)).all():
-            raise UnreadableFile("a transition leads from or to a state that does not exist")
-        for cell, after, times in rows:
-            self.words = episodic.grow(self.words)
-            episodic.restore_transition(self.words, int(cell), int(after), times)
+        self._restore_transitions(np.asarray(parts["transitions"]))
+        episodic.list_states(self.words)
         self.attach()
         episodic.refresh_all(self.words)
 
+    def _restore_transitions(self, rows: Any) -> None:
+        """Put back what was counted, if it fits the visits: every step but the last has led somewhere."""
+        (H, S, A), visits = self.learner.shape, self.memory.counts[:, episodic.VISITS]
+        cells = self.learner.cells
+        if rows.dtype != np.float64 or rows.shape[1:] != (3,) or not (rows == np.rint(rows)).all():
+            raise UnreadableFile("transitions are not three whole numbers each")
+        if rows.size and ((rows < [0, 0, 1]).any() or (rows[:, :2] >= [cells, S]).any()):
+            raise UnreadableFile("a transition leads from or to a state that does not exist")
+        if len(np.unique(rows[:, 0] * S + rows[:, 1])) < len(rows):
+            raise UnreadableFile("a transition is listed twice")
+        left = np.bincount(rows[:, 0].astype(np.int64), weights=rows[:, 2], minlength=cells)
+        if (left != np.where(np.arange(cells) < (H - 1) * S * A, visits, 0)).any():
+            raise UnreadableFile("transitions and visits do not add up")
+        for cell, after, times in rows:
+            self.words = episodic.grow(self.words)
+            episodic.restore_transition(self.words, int(cell), int(after), times)
+
     def _check_ranges(self) -> None:
-        """Whatever a file says, compiled code must not reach outside of its arrays."""
-        m, (_, S, A) = self.memory, self.learner.shape
-        bounds = ((m.model.listed, S), (m.values.policy, A), (m.past, A))
-        inside = [
-            (m.model.many >= 0).all() and (m.model.many <= S).all(),
-            *(((part >= 0) & (part < most)).all() for part, most in bounds),
-            episodic.OWN <= m.head[episodic.ACTING] < max(int(m.head[episodic.SLOTS]), 1),
+        """Whatever a file says, compiled code must not reach outside of its arrays, nor compute nonsense."""
+        m, (H, _, A) = self.memory, self.learner.shape
+        _, asked, answered, visits = m.counts.T
+        policies, decisions, clock, is_open, acting, lives = (int(n) for n in m.head[COUNTERS])
+        means, upper, lower = m.model.numbers[:, MEAN], m.values.upper, m.values.lower
+        fine = [
+            (answered >= 0).all() and (answered <= asked).all() and (asked <= visits).all(),
+            (visits.reshape(H, -1).sum(axis=1) == clock).all(),
+            all(((part >= 0) & (part < A)).all() for part in (m.values.policy, m.past)),
+            ((m.past_from >= 0) & (m.past_from <= policies)).all(),
+            0 <= policies <= clock + is_open and 0 <= clock <= decisions < 2**53,
+            is_open in (0, 1) and lives in (0, 1),
+            episodic.OWN <= acting < int(m.head[episodic.SLOTS]),
+            ((means >= 0.0) & (means <= 1.0)).all(),
+            (np.isfinite(m.notes) & (m.notes >= 0.0)).all(),
+            ((upper >= 0.0) & (upper <= H) & (lower >= 0.0) & (lower <= H)).all(),
+            not upper[H].any() and not lower[H].any(),
+            (m.account >= 0).all(),
         ]
-        if not all(inside):
-            raise UnreadableFile("a state or an action does not exist")
+        if not all(fine):
+            raise UnreadableFile("a number is out of its range")
 
     def check_sums(self, tickets: list[Any]) -> None:
         cost, asked, answered, visits = self.memory.counts.T
@@ -171,12 +190,3 @@ class EpisodicMind:
         paid = sum(int(c) * int(n) for c, n in zip(cost, asked, strict=True))
         if min(paid, UNLIMITED) > self.account[SPENT] or self.account[SPENT] > self.account[GRANTED]:
             raise UnreadableFile("the ledger does not add up")
-
-
-def _whole_numbers(values: Any, name: str, count: int, most: int) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(f"{name} must be {count} whole numbers, one for each step, not {values!r}")
-    if array.min() < 0 or array.max() >= most:
-        raise InvalidInput(f"{name} must lie in 0 … {most - 1}, not {values!r}")
-    return array.astype(np.int64)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import table, whole
+from sparingly.checks import indices, number, table, whole
 from sparingly.compiling import compiled, inlined, notice
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
 from sparingly.errors import InvalidInput
@@ -113,7 +113,8 @@ class Episodic:
     `P` is (S, A, S) and the same at every step, or (H, S, A, S); `R` holds expected rewards in [0, 1] as (S, A) or
     (S, A, S), or the same with H in front. `initial` says where episodes start: a state, a source such as
     `contexts.Iid([…])`, a list to repeat, or None for uniform draws. `rewards` is "bernoulli",
-    "beta", "normal", "fixed" or a `Rewards`; `costs` is what asking costs, (S, A) or (H, S, A).
+    "beta", "normal", "fixed" or a `Rewards`; `costs` is what asking costs, (S, A) or (H, S, A). An R that could be read
+    both ways, as when S = A = H, goes by P: with H in front of P it is (H, S, A), otherwise (S, A, S).
 
     >>> stay_or_go = Episodic([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [[0, 0], [1, 1]], horizon=3, initial=0)
     >>> stay_or_go.optimal_values[0].tolist()
@@ -235,13 +236,8 @@ class Episodic:
 
     def value(self, policy: ArrayLike) -> Floats:
         """V^π of a policy (H, S), for every step and state: (H, S)."""
-        actions = np.asarray(policy)
-        if actions.shape != (self.horizon, self.states) or not np.issubdtype(actions.dtype, np.integer):
-            raise InvalidInput(f"a policy is an array of actions of shape {(self.horizon, self.states)}")
-        if actions.min() < 0 or actions.max() >= self.actions:
-            raise InvalidInput(f"the actions of a policy lie in 0 … {self.actions - 1}")
         values = self.no_values()
-        values.policy[:] = actions
+        values.policy[:] = indices(policy, "the actions of a policy", (self.horizon, self.states), self.actions - 1)
         evaluate(self.truth.model, values, self.horizon - 1, np.zeros(1, dtype=np.uint64))
         return values.upper[: self.horizon]
 
@@ -311,10 +307,14 @@ def _merge(successors: Sequence[Successor], states: int) -> list[Successor]:
     """One entry for each next state: probabilities add up, rewards are averaged."""
     chance: dict[int, float] = {}
     earned: dict[int, float] = {}
-    for p, after, reward in successors:
-        after = whole(after, "a next state", least=0, most=states - 1)
-        chance[after] = chance.get(after, 0.0) + float(p)
-        earned[after] = earned.get(after, 0.0) + float(p) * float(reward)
+    for successor in successors:
+        if not isinstance(successor, Sequence) or len(successor) != 3:
+            raise InvalidInput(f"a successor is (probability, next state, reward), not {successor!r}")
+        after = whole(successor[1], "a next state", least=0, most=states - 1)
+        p = number(successor[0], "a probability", least=0.0, most=1.0 + 1e-9)
+        reward = number(successor[2], "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+        chance[after] = chance.get(after, 0.0) + p
+        earned[after] = earned.get(after, 0.0) + p * reward
     row = [(p, after, earned[after] / p) for after, p in chance.items() if p > 0.0]
     if not row:
         raise InvalidInput("every action needs at least one successor with a positive probability")
