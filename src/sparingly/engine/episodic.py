@@ -14,13 +14,10 @@ from sparingly.compiling import compiled
 from sparingly.engine.plan import Record
 from sparingly.families.episodic import (
     ACTING,
-    ACTIONS,
-    HORIZON,
     LIVES,
     OWN,
     POLICIES,
     SLOTS,
-    STATES,
     Words,
     action_of,
     finish,
@@ -29,7 +26,7 @@ from sparingly.families.episodic import (
     make_plan,
     take_answer,
 )  # fmt: skip
-from sparingly.induction import U, Values
+from sparingly.induction import ACTIONS, HORIZON, STATES, U, Values
 from sparingly.ledger import GRANTED, SPENT
 from sparingly.problems.episodic import Truth, evaluate, step
 

@@ -15,22 +15,27 @@ from numpy.typing import NDArray
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.families.arms import ANSWERABLE, DENIED, UNASKED
 from sparingly.induction import (
+    ACTIONS,
     BEST,
     BOTH,
     COUNT,
+    HORIZON,
     LINEAR,
     MEAN,
+    PASSES,
     ROOT,
     ROW,
     SHARE,
     SINCE,
+    STAGES,
     START,
+    STATES,
     Model,
     U,
     Values,
     few,
     induce,
-)
+)  # fmt: skip
 from sparingly.learners import ucbvi, ulcvi
 from sparingly.learners.base import TIES
 from sparingly.learners.episodic import (
@@ -62,8 +67,8 @@ Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Places in the head of the memory; the first five are the sizes of the model.
-HORIZON, STATES, ACTIONS, STAGES, PASSES, SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(13)
+# Places in the head of the memory, after the five sizes of the model: HORIZON, STATES, ACTIONS, STAGES, PASSES.
+SLOTS, LEARNER, RULE, TIE, TOTAL_COST, DEAREST, RANDOM, ACCOUNT = range(5, 13)
 POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES, FEW, TOP, POOL = range(ACCOUNT + 3, ACCOUNT + 12)
 HEAD = ACCOUNT + 12
 SCALE, FIRST_SCALE, LOG_CONSTANT, REWARDING, RULE_ALPHA, RULE_BETA = range(6)  # places among the knobs

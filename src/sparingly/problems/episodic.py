@@ -12,7 +12,23 @@ from sparingly.checks import indices, number, table, whole
 from sparingly.compiling import compiled, inlined, notice
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
 from sparingly.errors import InvalidInput
-from sparingly.induction import BEST, COUNT, GIVEN, MEAN, ROW, SHARE, START, Model, U, Values, few, induce
+from sparingly.induction import (
+    ACTIONS,
+    BEST,
+    COUNT,
+    GIVEN,
+    HORIZON,
+    MEAN,
+    ROW,
+    SHARE,
+    START,
+    STATES,
+    Model,
+    U,
+    Values,
+    few,
+    induce,
+)  # fmt: skip
 from sparingly.learners.episodic import episode_costs
 from sparingly.problems.rewards import Rewards, as_rewards, draw
 from sparingly.randomness import Stream, bits_at, to_unit
@@ -69,7 +85,7 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
     row = cell if cell < rows else cell % rows
     start, count = model.where[U(row), START], model.where[U(row), COUNT]
     u = to_unit(bits_at(bits_at(key, cell), k))
-    if count == model.sizes[1]:
+    if count == model.sizes[STATES]:
         place = start + find(truth.ladder, start, count, 1, u)
         after = place - start
     else:
@@ -79,9 +95,9 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
 
 
 @compiled
-def spread(model: Model, reached: NDArray[np.bool_]) -> None:
+def mark_reachable(model: Model, reached: NDArray[np.bool_]) -> None:
     """Mark the states (H, S) that can be reached by any actions; those of the first step are given."""
-    rows, states, actions = model.where.shape[0], model.sizes[1], model.sizes[2]
+    rows, states, actions = model.where.shape[0], model.sizes[STATES], model.sizes[ACTIONS]
     for h in range(reached.shape[0] - 1):
         for s in range(states):
             if reached[h, s]:
@@ -98,7 +114,7 @@ def spread(model: Model, reached: NDArray[np.bool_]) -> None:
 @compiled
 def solve(model: Model, values: Values, random: Stream) -> None:
     """The optimal values and an optimal policy."""
-    induce(model, values, BEST, 0.0, 0.0, model.sizes[0] - 1, False, random)
+    induce(model, values, BEST, 0.0, 0.0, model.sizes[HORIZON] - 1, False, random)
 
 
 @compiled
@@ -245,7 +261,7 @@ class Episodic:
         """The truth for those who only want values at the first step: other states are left out where they can be."""
         reached = np.zeros((self.horizon, self.states), dtype=np.bool_)
         reached[0] = self.initial.possible(self.states)
-        spread(self.truth.model, reached)
+        mark_reachable(self.truth.model, reached)
         listed = np.argsort(~reached, axis=1, kind="stable")  # the reached ones first, in order
         return self.truth._replace(model=self.truth.model._replace(listed=listed, many=reached.sum(axis=1)))
 
