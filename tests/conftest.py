@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,6 +46,16 @@ def same(first: sp.Simulation, second: sp.Simulation) -> None:
     """Assert that two simulations went exactly the same way."""
     for name in ("rounds", "regret", "asked", "spent", "budget", "refused", "plays"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=f"{name}: {first.labels}")
+
+
+def interpreted(module: str) -> Any:
+    """What `digest()` of a test module gives with the compiler switched off."""
+    code = f"import json; from {module} import digest; print(json.dumps(digest()))"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    root = Path(__file__).parent.parent
+    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
 
 
 @pytest.fixture

@@ -6,11 +6,7 @@ import copy
 import itertools
 import json
 import math
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +17,7 @@ import sparingly as sp
 from sparingly.problems.episodic import step
 from sparingly.rules import PAPER, asks_needed, episode_bar, reward_width
 from sparingly.saving import _checksum
-from tests.conftest import same
+from tests.conftest import interpreted, same
 
 LEARNERS = {"UCBVI": sp.UCBVI, "ULCVI": sp.ULCVI}
 RULES = [
@@ -481,12 +477,7 @@ def digest() -> list[float]:
 
 
 def test_compiled_and_interpreted_runs_are_identical():
-    code = "import json; from tests.test_episodic import digest; print(json.dumps(digest()))"
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    root = Path(__file__).parent.parent
-    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == digest()
+    assert interpreted("tests.test_episodic") == digest()
 
 
 def test_results_depend_on_the_seed_alone():

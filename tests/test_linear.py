@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +15,7 @@ from sparingly.families import linear
 from sparingly.learners.oful import LOG_DET, TRACE
 from sparingly.ledger import UNIT
 from sparingly.rules import exact_bar, paper_bar, potential
-from tests.conftest import RULES, same
+from tests.conftest import RULES, interpreted, same
 
 
 def random_rows(random: np.random.Generator, rows: int, d: int) -> np.ndarray:
@@ -469,12 +464,7 @@ def digest() -> list[float]:
 
 
 def test_compiled_and_interpreted_runs_are_identical():
-    code = "import json; from tests.test_linear import digest; print(json.dumps(digest()))"
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    root = Path(__file__).parent.parent
-    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == digest()
+    assert interpreted("tests.test_linear") == digest()
 
 
 def test_an_adversary_may_pick_features():

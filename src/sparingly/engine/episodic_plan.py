@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Fixed
 from sparingly.engine import episodic as engine
-from sparingly.engine.plan import Plan, Record, Tapes, World, check_block, check_number
+from sparingly.engine.plan import Plan, Record, Tapes, World, check_block, check_number, with_costs
 from sparingly.errors import InvalidInput
 from sparingly.families import episodic
 from sparingly.induction import Values
@@ -43,10 +42,7 @@ class EpisodicPlan(Plan):
                 f"the problem has {S} states, {A} actions and {H} steps, the learner is made for {learner.states}, "
                 f"{learner.actions} and {learner.horizon}; use {name}(states={S}, actions={A}, horizon={H})"
             )
-        if problem.costs is not None:
-            if learner.costs is not None and not np.array_equal(learner.costs, problem.costs):
-                raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
-            learner = dataclasses.replace(learner, costs=problem.costs.tolist())
+        learner = with_costs(learner, problem.costs)
         super().__init__(problem, learner, rule, budget, marks, skip)
         self.source, self.costs, self.truth = problem.initial, None, problem.within_reach()
         self.check_parts()

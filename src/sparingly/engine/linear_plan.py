@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from sparingly import features
 from sparingly.budgets import Budget, Fixed, WhenContext
 from sparingly.checks import table
 from sparingly.engine import linear as engine
-from sparingly.engine.plan import Record, RoundPlan, Tapes
+from sparingly.engine.plan import Record, RoundPlan, Tapes, with_costs
 from sparingly.errors import InvalidInput
 from sparingly.families import linear
 from sparingly.learners.oful import OFUL
@@ -39,10 +38,7 @@ class LinearPlan(RoundPlan):
             raise InvalidInput(
                 f"theta has {problem.dim} entries, the learner dim={learner.dim}; use OFUL(dim={problem.dim})"
             )
-        if problem.costs is not None:
-            if learner.costs is not None and not np.array_equal(learner.costs, problem.costs):
-                raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
-            learner = dataclasses.replace(learner, costs=problem.costs.tolist())
+        learner = with_costs(learner, problem.costs)
         super().__init__(problem, learner, rule, budget, marks, skip)
         self.source, self.costs = problem.arms, None
         prices = 1 if learner.costs is None else len(learner.costs)

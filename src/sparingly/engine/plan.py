@@ -6,6 +6,7 @@ learners or rules written in plain Python, take the slower path: an Agent, round
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -158,6 +159,15 @@ class RoundPlan(Plan):
                 mark += 1
             report(1)
         return record, agent.ledger.refused
+
+
+def with_costs(learner: Any, costs: Any) -> Any:
+    """The learner with the costs of asking that its problem names, if it names any."""
+    if costs is None:
+        return learner
+    if learner.costs is not None and not np.array_equal(learner.costs, costs):
+        raise InvalidInput("the problem and the learner name different costs of asking; leave one of them out")
+    return dataclasses.replace(learner, costs=costs.tolist())
 
 
 def check_number(context: Any, contexts: int, what: str) -> int:

@@ -49,8 +49,26 @@ def variance_of(squares: float, n: int) -> float:
     return squares / (n - 1) if n >= 2 else 0.0
 
 
+class EpisodeSizes:
+    """What has H steps, S states and A actions: learners and problems."""
+
+    states: int
+    actions: int
+    horizon: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        return self.horizon, self.states, self.actions
+
+    @property
+    def cells(self) -> int:
+        """S·A·H."""
+        return self.horizon * self.states * self.actions
+
+
 @dataclass(frozen=True)
-class EpisodicLearner:
+class EpisodicLearner(EpisodeSizes):
     """A learner for episodes of `horizon` steps with `states` and `actions`; rewards lie in [0, 1].
 
     `delta` is the probability of being wrong, `scale` multiplies the exploration bonuses (1 is the paper's, so wide
@@ -85,16 +103,6 @@ class EpisodicLearner:
             whole(self.rewarding, "rewarding, the number of cells with a reward,", most=self.cells)
         if self.costs is not None:
             object.__setattr__(self, "costs", as_tuples(episode_costs(self.costs, *self.shape).tolist()))
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A)."""
-        return self.horizon, self.states, self.actions
-
-    @property
-    def cells(self) -> int:
-        """S·A·H."""
-        return self.horizon * self.states * self.actions
 
     @property
     def code(self) -> int:

@@ -29,7 +29,7 @@ from sparingly.induction import (
     few,
     induce,
 )  # fmt: skip
-from sparingly.learners.episodic import episode_costs
+from sparingly.learners.episodic import EpisodeSizes, episode_costs
 from sparingly.problems.rewards import Rewards, as_rewards, draw
 from sparingly.randomness import Stream, bits_at, to_unit
 
@@ -123,7 +123,7 @@ def evaluate(model: Model, values: Values, top: int, random: Stream) -> None:
     induce(model, values, GIVEN, 0.0, 0.0, top, False, random)
 
 
-class Episodic:
+class Episodic(EpisodeSizes):
     """A finite Markov decision process that is played in episodes of `horizon` steps.
 
     `P` is (S, A, S) and the same at every step, or (H, S, A, S); `R` holds expected rewards in [0, 1] as (S, A) or
@@ -223,16 +223,6 @@ class Episodic:
             solve(model, values, np.zeros(1, dtype=np.uint64))
         self.optimal_values: Floats = values.upper[:H]  # V*, (H, S)
         self.optimal_policy: Integers = values.policy  # (H, S)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(H, S, A)."""
-        return self.horizon, self.states, self.actions
-
-    @property
-    def cells(self) -> int:
-        """S·A·H."""
-        return self.horizon * self.states * self.actions
 
     @property
     def means(self) -> Floats:
