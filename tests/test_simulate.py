@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparingly as sp
-from tests.conftest import BUDGETS, LEARNERS, RULES, same
+from tests.conftest import BUDGETS, LEARNERS, RULES, interpreted, same
 
 PROBLEMS = {
     "bernoulli": sp.problems.Arms([0.3, 0.5, 0.6]),
@@ -86,16 +81,7 @@ def test_ten_million_budgeted_rounds_equal_the_plain_loop(learner):
         same(fast, sp.simulate(problem, made, rule, budget, path="plain", **options))
 
 
-SCRIPT = """
-import json, sys
-import sparingly as sp
-from tests.conftest import LEARNERS, RULES
-from tests.test_simulate import digest_all
-json.dump(digest_all(), sys.stdout)
-"""
-
-
-def digest_all() -> dict[str, list[float]]:
+def digest() -> dict[str, list[float]]:
     """A trajectory of every learner × rule, recorded in every round."""
     result = {}
     for learner in LEARNERS:
@@ -110,15 +96,10 @@ def digest_all() -> dict[str, list[float]]:
 
 
 def test_compiled_and_interpreted_runs_are_identical():
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    root = Path(__file__).parent.parent
-    run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    interpreted = json.loads(run.stdout)
-    compiled = digest_all()
-    assert interpreted.keys() == compiled.keys()
+    plain, compiled = interpreted("tests.test_simulate"), digest()
+    assert plain.keys() == compiled.keys()
     for name in compiled:
-        assert interpreted[name] == compiled[name], name
+        assert plain[name] == compiled[name], name
 
 
 def small(**changes):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparingly.budgets import Budget, Schedule
 from sparingly.checks import table, whole
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision
-from sparingly.families import arms, episodic, linear
+from sparingly.families import arms, episodic, episodic_memory, linear
 from sparingly.induction import MEAN, Values
 from sparingly.learners.base import TabularLearner
 from sparingly.learners.episodic import EpisodicLearner
@@ -90,12 +90,12 @@ class Agent:
     @property
     def asked(self) -> NDArray[np.int64]:
         """How often each cell was asked for, (S, A); (H, S, A) for episodes."""
-        return self._counts("asked", arms.ASKED, episodic.ASKED)
+        return self._counts("asked", arms.ASKED, episodic_memory.ASKED)
 
     @property
     def answered(self) -> NDArray[np.int64]:
         """How often each cell was answered, (S, A); (H, S, A) for episodes."""
-        return self._counts("answered", arms.ANSWERED, episodic.ANSWERED)
+        return self._counts("answered", arms.ANSWERED, episodic_memory.ANSWERED)
 
     def _counts(self, what: str, column: int, episodic_column: int) -> NDArray[np.int64]:
         if isinstance(self._mind, EpisodicMind):
@@ -140,7 +140,7 @@ class Agent:
     def visits(self) -> NDArray[np.int64]:
         """How often the learner has seen each cell of an episode, (H, S, A)."""
         mind = self._episodes("visits")
-        return mind.memory.counts[:, episodic.VISITS].reshape(mind.learner.shape).copy()
+        return mind.memory.counts[:, episodic_memory.VISITS].reshape(mind.learner.shape).copy()
 
     @property
     def widths(self) -> NDArray[np.float64]:
@@ -155,7 +155,7 @@ class Agent:
         """V of the latest plan from above and from below, (H, S) each; UCBVI has no lower bound but 0."""
         mind = self._episodes("values")
         H, S, A = mind.learner.shape
-        seen = (mind.memory.counts[:, episodic.VISITS].reshape(H, S, A) > 0).any(axis=2)
+        seen = (mind.memory.counts[:, episodic_memory.VISITS].reshape(H, S, A) > 0).any(axis=2)
         most = np.broadcast_to(np.arange(H, 0, -1.0)[:, np.newaxis], (H, S))
         return np.where(seen, mind.memory.values.upper[:H], most), np.where(seen, mind.memory.values.lower[:H], 0.0)
 

@@ -12,20 +12,8 @@ from numpy.typing import NDArray
 
 from sparingly.compiling import compiled
 from sparingly.engine.plan import Record
-from sparingly.families.episodic import (
-    ACTING,
-    LIVES,
-    OWN,
-    POLICIES,
-    SLOTS,
-    Words,
-    action_of,
-    finish,
-    has_room,
-    look,
-    make_plan,
-    take_answer,
-)  # fmt: skip
+from sparingly.families.episodic import action_of, finish, make_plan
+from sparingly.families.episodic_memory import ACTING, LIVES, OWN, POLICIES, SLOTS, Words, has_room, look, take_answer
 from sparingly.induction import ACTIONS, HORIZON, STATES, U, Values
 from sparingly.ledger import GRANTED, SPENT
 from sparingly.problems.episodic import Truth, evaluate, step

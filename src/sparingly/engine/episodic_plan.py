@@ -1,4 +1,4 @@
-"""How episodes are simulated: the compiled loop of episodic.py on tapes of initial states and budgets."""
+"""How episodes are simulated: the compiled loop of episodic_memory.py on tapes of initial states and budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparingly.budgets import Budget, Fixed
 from sparingly.engine import episodic as engine
 from sparingly.engine.plan import Plan, Record, Tapes, World, check_block, check_number, with_costs
 from sparingly.errors import InvalidInput
-from sparingly.families import episodic
+from sparingly.families import episodic_memory
 from sparingly.induction import Values
 from sparingly.learners import UCBVI, ULCVI
 from sparingly.learners.episodic import EpisodicLearner
@@ -73,28 +73,32 @@ class EpisodicPlan(Plan):
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
     ) -> tuple[Record, int]:
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
-        words = episodic.remember(self.learner, self.rule, keys(learner_seed, 1)[0], passes=self.skip)
+        words = episodic_memory.remember(self.learner, self.rule, keys(learner_seed, 1)[0], passes=self.skip)
         record, noise, tapes = self.new_record(), keys(noise_seed, 2), Tapes(self, world_seed)
         H, S, _ = self.problem.shape
         room = engine.Room(
             np.zeros((H, 2), dtype=np.int64), np.zeros(H, dtype=np.bool_), np.zeros(H), np.zeros(2, dtype=np.int64),
             np.zeros(1),
         )  # fmt: skip
-        own, best, past = self.first_values(), self.problem.optimal_values[0], np.zeros((int(words[episodic.SLOTS]), S))
+        own, best, past = (
+            self.first_values(),
+            self.problem.optimal_values[0],
+            np.zeros((int(words[episodic_memory.SLOTS]), S)),
+        )
         for first in range(1, rounds + 1, BLOCK):
             initial, budget = tapes.take(first, min(BLOCK, rounds - first + 1))
             initial = check_block(initial, budget.size, self.contexts)
-            done, words = 0, episodic.tidy(words)
+            done, words = 0, episodic_memory.tidy(words)
             while done < budget.size:
-                words = episodic.grow(words)
-                policy = episodic.open_memory(words).values.policy
+                words = episodic_memory.grow(words)
+                policy = episodic_memory.open_memory(words).values.policy
                 worth = engine.Worth(best, Values(own.upper, own.lower, policy), past)
                 states = initial[done:] if initial.size > 1 else initial
                 done += engine.run_block(
                     words, self.truth, noise, worth, room, record, states, budget[done:], first + done
                 )
             report(budget.size)
-        return record, int(episodic.open_memory(words).account[REFUSED])
+        return record, int(episodic_memory.open_memory(words).account[REFUSED])
 
     def first_values(self) -> Values:
         """The values of the policy that plays action 0 everywhere: a learner's before its first plan."""

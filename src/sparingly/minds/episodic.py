@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sparingly.checks import indices, number
 from sparingly.errors import InvalidInput, UnreadableFile
-from sparingly.families import episodic
+from sparingly.families import episodic, episodic_memory
+from sparingly.families.episodic_memory import ACTING, CLOCK, DECISIONS, LIVES, OPEN, POLICIES
 from sparingly.induction import COUNT, MEAN, START
 from sparingly.learners.episodic import EpisodicLearner
 from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account
@@ -20,9 +21,7 @@ from sparingly.randomness import keys
 from sparingly.rules import PAPER, Rule
 from sparingly.rules import built_in as our_rule
 
-COUNTERS = [
-    episodic.POLICIES, episodic.DECISIONS, episodic.CLOCK, episodic.OPEN, episodic.ACTING, episodic.LIVES,
-]  # fmt: skip
+COUNTERS = [POLICIES, DECISIONS, CLOCK, OPEN, ACTING, LIVES]
 
 
 class EpisodicMind:
@@ -38,7 +37,7 @@ class EpisodicMind:
         if rule.code == PAPER and learner.costs is not None and not np.isin(learner.costs, (0.0, 1.0)).all():
             raise InvalidInput("with episodes PaperMatching is for costs of 1 (or 0) only; use ExactMatching()")
         self.learner = learner
-        self.words = episodic.remember(learner, rule, keys(seeds, 1)[0])
+        self.words = episodic_memory.remember(learner, rule, keys(seeds, 1)[0])
         self.policy = np.zeros((learner.horizon, learner.states), dtype=np.int64)
         self._load_code()
         self.attach()
@@ -51,17 +50,17 @@ class EpisodicMind:
 
     def attach(self) -> None:
         """Name the parts of the memory (again, after a copy or when it has grown)."""
-        self.memory = episodic.open_memory(self.words)
+        self.memory = episodic_memory.open_memory(self.words)
         self.account: Account = self.memory.account
 
     @property
     def decisions(self) -> int:
-        return int(self.words[episodic.DECISIONS])
+        return int(self.words[DECISIONS])
 
     @property
     def open(self) -> bool:
         """Whether an episode was planned and has not ended."""
-        return bool(self.words[episodic.OPEN])
+        return bool(self.words[OPEN])
 
     def plan(self) -> NDArray[np.int64]:
         episodic.plan(self.words, self.policy)
@@ -75,7 +74,7 @@ class EpisodicMind:
     def decide_episode(self, path: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """The steps to ask about, and the cell of each step."""
         _, S, A = self.learner.shape
-        grown = episodic.grow(self.words)
+        grown = episodic_memory.grow(self.words)
         if grown is not self.words:
             self.words = grown
             self.attach()
@@ -123,24 +122,24 @@ class EpisodicMind:
         }
 
     def restore(self, parts: dict[str, Any]) -> None:
-        m, prices = self.memory, self.memory.counts[:, episodic.COST].copy()
+        m, prices = self.memory, self.memory.counts[:, episodic_memory.COST].copy()
         for name in ("account", "random", "counts", "notes", "past", "past_from"):
             fill(getattr(m, name), parts[name])
         for name in ("upper", "lower", "policy"):
             fill(getattr(m.values, name), parts[name])
         fill(m.model.numbers[:, MEAN], parts["means"])
         m.head[COUNTERS] = parts["counters"]
-        if (m.counts[:, episodic.COST] != prices).any():
+        if (m.counts[:, episodic_memory.COST] != prices).any():
             raise UnreadableFile("the costs of asking are not the learner's")
         self._check_ranges()
         self._restore_transitions(np.asarray(parts["transitions"]))
-        episodic.list_states(self.words)
+        episodic_memory.list_states(self.words)
         self.attach()
-        episodic.refresh_all(self.words)
+        episodic_memory.refresh_all(self.words)
 
     def _restore_transitions(self, rows: Any) -> None:
         """Put back what was counted, if it fits the visits: every step but the last has led somewhere."""
-        (H, S, A), visits = self.learner.shape, self.memory.counts[:, episodic.VISITS]
+        (H, S, A), visits = self.learner.shape, self.memory.counts[:, episodic_memory.VISITS]
         cells = self.learner.cells
         if rows.dtype != np.float64 or rows.shape[1:] != (3,) or not (rows == np.rint(rows)).all():
             raise UnreadableFile("transitions are not three whole numbers each")
@@ -152,8 +151,8 @@ class EpisodicMind:
         if (left != np.where(np.arange(cells) < (H - 1) * S * A, visits, 0)).any():
             raise UnreadableFile("transitions and visits do not add up")
         for cell, after, times in rows:
-            self.words = episodic.grow(self.words)
-            episodic.restore_transition(self.words, int(cell), int(after), times)
+            self.words = episodic_memory.grow(self.words)
+            episodic_memory.restore_transition(self.words, int(cell), int(after), times)
 
     def _check_ranges(self) -> None:
         """Whatever a file says, compiled code must not reach outside of its arrays, nor compute nonsense."""
@@ -168,7 +167,7 @@ class EpisodicMind:
             ((m.past_from >= 0) & (m.past_from <= policies)).all(),
             0 <= policies <= clock + is_open and 0 <= clock <= decisions < 2**53,
             is_open in (0, 1) and lives in (0, 1),
-            episodic.OWN <= acting < int(m.head[episodic.SLOTS]),
+            episodic_memory.OWN <= acting < int(m.head[episodic_memory.SLOTS]),
             ((means >= 0.0) & (means <= 1.0)).all(),
             (np.isfinite(m.notes) & (m.notes >= 0.0)).all(),
             ((upper >= 0.0) & (upper <= H) & (lower >= 0.0) & (lower <= H)).all(),
