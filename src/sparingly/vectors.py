@@ -15,7 +15,8 @@ from sparingly.compiling import inlined
 
 Floats = NDArray[np.float64]
 
-cgutils: Any = numba.core.cgutils  # neither has types
+# numba's own modules have no types, nor have the decorators below: hence Any, and mypy is told to let them pass.
+cgutils: Any = numba.core.cgutils
 extending: Any = numba.extending
 
 
