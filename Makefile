@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
 
-.PHONY: run test bench peers figures episodes clean
+.PHONY: run test browser postgres bench bench-service peers figures episodes clean
 
 run: $(VENV)/ready
-	@echo "== Running the demonstration: greedy, paper matching and exact matching, on a benign and an adversarial stream"
-	$(BIN)/sparingly demo --out results/demo
+	@echo "== Running every claim of the paper and judging it (about three minutes; what is done is kept)"
+	$(BIN)/sparingly reproduce --quick --out results/reproduce/quick
 
-test: $(VENV)/ready
+test: $(VENV)/ready browser postgres
 	@echo "== Lint and format (ruff)"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -19,11 +19,23 @@ test: $(VENV)/ready
 	@echo "== Tests (pytest, on all cores)"
 	$(BIN)/pytest -n auto
 
+browser:
+	@echo "== A browser for the tests of the pages (installs Debian's Chromium where there is none)"
+	@scripts/browser.sh
+
+postgres: $(VENV)/ready
+	@echo "== A PostgreSQL server for the tests of the service (installs Debian's, or one from the registry, where there is none)"
+	@scripts/postgres.sh
+
 bench: $(VENV)/ready
 	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.linear
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
+
+bench-service: $(VENV)/ready
+	@echo "== Durable decisions a second of the service, against an application that does one insert (some five minutes)"
+	$(BIN)/python -m benchmarks.service
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"
@@ -32,9 +44,9 @@ peers: $(VENV)/ready
 	$(RLBERRY)/bin/pip install --quiet --disable-pip-version-check -c benchmarks/rlberry.txt -e . rlberry==0.6.0
 
 figures: $(VENV)/ready
-	@echo "== Regenerating the figures of the README and of the guides"
-	$(BIN)/sparingly demo --out results/demo --quiet
-	cp results/demo/figure.png docs/figures/demo.png
+	@echo "== Regenerating the figures of the README and of the guides, and docs/claims.md (the full runs: a quarter of an hour on two cores)"
+	$(BIN)/sparingly reproduce --full --out results/reproduce/full
+	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
 
 episodes: $(VENV)/ready
@@ -48,6 +60,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,test]'
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps SMPyBandits  # an independent MOSS to test against
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps obp  # for the files with its data set
 	@touch $@
 
 clean:

@@ -1,14 +1,22 @@
 """sparingly: decide what to do, and whether to ask what it was worth, when asking is limited by a hard budget."""
 
-from sparingly import budgets, contexts, features, problems
+from typing import TYPE_CHECKING
+
+from sparingly import budgets, contexts, features, problems, theory
 from sparingly.agent import Agent
 from sparingly.engine import Simulation, simulate
 from sparingly.errors import (
+    Conflict,
     ContractBroken,
     InvalidInput,
     MissingExtra,
     NotAwaited,
+    NotFound,
+    Refused,
+    ServiceError,
     SparinglyError,
+    Unauthorized,
+    Unavailable,
     UnknownDecision,
     UnreadableFile,
 )
@@ -18,9 +26,26 @@ from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
 from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching
 from sparingly.version import __version__
 
+if TYPE_CHECKING:
+    from sparingly.serve.client import AsyncClient as AsyncClient
+    from sparingly.serve.client import Client as Client
+else:
+
+    def __getattr__(name: str) -> object:
+        """`Client` and `AsyncClient` when they are first used: importing sparingly must not import their packages."""
+        if name not in ("AsyncClient", "Client"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from sparingly.serve import client
+
+        globals()[name] = found = getattr(client, name)
+        return found
+
+
+# Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "ContractBroken", "Decision",
-    "ExactMatching", "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never", "NotAwaited",
-    "PaperMatching", "Problem", "QueryRule", "Question", "Simulation", "SparinglyError", "UnknownDecision",
-    "UnreadableFile", "__version__", "budgets", "contexts", "features", "problems", "simulate",
+    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "Conflict", "ContractBroken",
+    "Decision", "ExactMatching", "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never",
+    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "ServiceError",
+    "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
+    "budgets", "contexts", "features", "problems", "simulate", "theory",
 ]  # fmt: skip

@@ -57,6 +57,27 @@ def table(values: Any, name: str, shape: str) -> np.ndarray[Any, np.dtype[np.flo
         raise InvalidInput(f"{name} must be numbers of shape {shape}: {error}") from None
 
 
+def growing(values: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """B(1), …, B(T) along the last axis, (…, T), as a copy: numbers ≥ 0 that never fall; infinity is no limit."""
+    array = table(values, name, "(…, T)")
+    if array.ndim == 0 or array.size == 0:
+        raise InvalidInput(f"{name} must have shape (…, T), a number for each of T ≥ 1 rounds, not {array.shape}")
+    if not (array >= 0.0).all():  # NaN fails too
+        raise InvalidInput(f"{name} must be numbers ≥ 0, not {shown(float(array[~(array >= 0.0)][0]))}")
+    falls = array[..., 1:] < array[..., :-1]
+    if falls.any():
+        t = int(np.argwhere(falls)[0][-1]) + 2
+        raise InvalidInput(f"{name} only grows, but falls from round {t - 1} to round {t}")
+    return array
+
+
+def probability(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if not 0.0 < number(value, name) < 1.0:
+        raise InvalidInput(f"{name} must lie in (0, 1), not {shown(value)}")
+    return float(value)
+
+
 def indices(values: Any, name: str, shape: tuple[int, ...], most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """An array of whole numbers in 0 … most, as a copy."""
     try:

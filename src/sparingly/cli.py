@@ -1,7 +1,8 @@
-"""The command line: `sparingly simulate`, `demo` and `episodes`. Run any with --help for examples."""
+"""The command line: `sparingly reproduce`, `claims`, `simulate`, `sweep`, `plan`, `demo`, `episodes`, `serve`."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -108,6 +109,209 @@ def episodes(
     path = studies.write(out, done)
     console.print(Markdown(path.read_text(encoding="utf-8")))
     console.print(f"Report: {path}\nFigure and data beside it.", soft_wrap=True, markup=False)
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="IDS", help="Claims, or groups of them (`ucb`); all by default.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="Minutes, or the long runs that the documents quote.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option("--out", help="Where it goes [default: results/reproduce/MODE].")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Claims at a time; one a core by default.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of all random numbers.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Run the claims of the paper and our own, judge them, and write a report.
+
+    What is done is kept: run the same command again after an interruption, and it goes on. The exit code is 1 if one of
+    the claims asked for fails.
+
+    Examples:
+
+        sparingly reproduce --quick
+
+        sparingly reproduce ucb oful/budget --full --out results/reproduce/full
+    """
+    from sparingly.lab import reproduce as work
+    from sparingly.lab.watching import Screen
+
+    mode = "quick" if quick else "full"
+    folder = out or Path("results") / "reproduce" / mode
+    claims = work.choose(ids or [])
+    console = Console()
+    screen = Screen(console, len(claims), quiet)
+    try:
+        with screen:
+            records = work.reproduce(claims, folder, mode, seed, jobs, screen.watch)
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. What is done is kept in {folder}; the same command goes on from there.",
+            markup=False,
+            soft_wrap=True,
+        )
+        sys.stdout.flush()
+        os._exit(130)  # threads in the middle of a claim cannot be called back
+    console.print(work.table(records))
+    for record in records:
+        if record.verdict == "fails":
+            open_checks = [c.says for c in record.evidence.checks if c.outcome != "shown" and c.form != "stated"]
+            console.print(f"{record.id} fails: {'; '.join(open_checks)}", markup=False, soft_wrap=True)
+    console.print(
+        f"Report: {folder / 'report.html'}\nData:   checks.parquet, curves.parquet and claims.json beside it",
+        soft_wrap=True, markup=False,
+    )  # fmt: skip
+    if any(record.verdict == "fails" for record in records if record.id in {claim.id for claim in claims}):
+        raise typer.Exit(1)
+
+
+@app.command()
+def claims() -> None:
+    """List the claims that `sparingly reproduce` can run.
+
+    Example:
+
+        sparingly claims
+    """
+    from sparingly.lab.reproduce import listing
+
+    Console().print(listing())
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="The grid, a TOML file.")],
+    on: Annotated[str, typer.Option("--on", help="Where cells run: local, dask or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a cluster that is up; without it, workers start here.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers to start; one a core by default.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the results go [default: results/NAME].")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="How often a cell that fails is run again.")] = 2,
+    quiet: Quiet = False,
+) -> None:
+    """Run a grid of problems, learners, rules, budgets and seeds, on this machine or on a cluster.
+
+    A list in place of a value is a grid. What is done is kept: the same command goes on after an interruption. Results
+    are one Parquet file, the same bytes wherever cells ran. If a cell fails, the others go on, and the exit code is 1.
+
+    Examples:
+
+        sparingly sweep experiments/sweeps/budgets.toml
+
+        sparingly sweep experiments/sweeps/budgets.toml --on dask --jobs 2 --out results/on-dask
+
+        sparingly sweep experiments/sweeps/budgets.toml --on dask --address tcp://10.0.0.5:8786
+
+        sparingly sweep experiments/sweeps/budgets.toml --on ray --address 10.0.0.5:6379
+    """
+    from sparingly.lab import clusters
+    from sparingly.lab import sweep as work
+    from sparingly.lab.grid import read_sweep
+    from sparingly.lab.reproduce import code_digest
+
+    console = Console()
+    folder = out or Path("results") / file.stem
+    asked = read_sweep(file, code_digest())
+    try:
+        with clusters.opened(on, address, jobs) as cluster:
+            done = work.run_sweep(asked, folder, cluster, retries, work.Screen(console, len(asked.cells), quiet))
+    except KeyboardInterrupt:
+        stopped = f"Stopped. What is done is kept in {folder}; the same command goes on from there."
+        console.print(stopped, markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if done.groups:
+        for view in work.tables(asked.title, done.groups):
+            console.print(view)
+        work.figure(asked.title, done.groups).savefig(folder / "figure.png", dpi=150)
+        console.print(
+            f"Results: {folder / 'results.parquet'}\nFigure:  {folder / 'figure.png'}", soft_wrap=True, markup=False
+        )
+    for cell, error in done.failures.items():
+        last = error.strip().splitlines()[-1]
+        console.print(f"{cell} failed: {last}; see {folder / 'failures' / cell}.txt", soft_wrap=True, markup=False)
+    if done.failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def serve(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A folder for SQLite, one process [default: sparingly-data].")
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database", envvar="SPARINGLY_DATABASE", help="The URL of a PostgreSQL database, many processes."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes any free one.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="A file with the token that callers must have.")
+    ] = None,
+    paused: Annotated[
+        bool, typer.Option("--paused", help="Pause every agent first: after the restore of an older copy.")
+    ] = False,
+) -> None:
+    """Run the decision service: HTTP, durable, never beyond the budget. Its page is at the address it prints.
+
+    Examples:
+
+        sparingly serve --data sparingly-data
+
+        sparingly serve --database postgresql://sparingly@db.internal/sparingly --host 0.0.0.0 --token-file /run/token
+    """
+    try:
+        from sparingly.serve import run
+    except ImportError as error:
+        raise MissingExtra(f"the service ({error.name} is missing)", "serve") from None
+
+    run.serve(data, database, host, port, token_file, paused)
+
+
+@app.command()
+def plan(
+    data: Annotated[str, typer.Argument(help="A file (.csv, .tsv, .parquet), or movielens, digits, phishing, …")],
+    budgets: Annotated[str, typer.Option("--budgets", help="Asks to try, with commas between them.")],
+    rules: Annotated[
+        str, typer.Option("--rules", help="Rules to compare, with commas; `uniform` asks at random.")
+    ] = "ExactMatching,Greedy,uniform",
+    learner: Annotated[
+        str | None, typer.Option("--learner", help="For example 'OFUL(scale=0.3)' [default: what fits the data].")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", help="PART=COLUMN,…; may be repeated. See the examples.")
+    ] = None,
+    rescale: Annotated[bool, typer.Option("--rescale", help="Map the rewards linearly to 0 … 1.")] = False,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Of a run [default: as the data has].")] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Of each rule at each budget.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**53, help="Of all random numbers.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="Where it goes [default: results/plan/NAME].")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; one a core by default.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """How many questions do I need to ask? Reward against budget on your data: a table, a figure, a report.
+
+    DATA is a table with the reward of every action, a table with features and a label, or a log with propensities.
+    The parts of --columns: context or features; rewards, or label, or action, reward and propensity.
+
+    Examples:
+
+        sparingly plan movielens --budgets 100,300,1000,3000
+
+        sparingly plan answers.csv --budgets 50,200,800 --columns context=topic --columns rewards=small,large
+
+        sparingly plan flowers.parquet --budgets 20,60 --columns features=length,width --columns label=kind
+
+        sparingly plan log.csv --budgets 100,300 --columns context=page,action=item,reward=click,propensity=p
+    """
+    from sparingly.lab import planning_cli
+
+    numbers = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "progress": False if quiet else None}
+    planning_cli.run(data, budgets, rules, learner, columns or [], out, numbers, rescale, quiet)
 
 
 def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, quiet: bool) -> None:

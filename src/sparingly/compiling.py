@@ -49,14 +49,17 @@ def _compile(function: F, **options: bool) -> F:
     return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))
 
 
+UNCOMPILED = ("lab", "serve", "cli.py")  # parts of the package without compiled functions
+
+
 def forget_stale_code() -> None:
     """Throw away compiled code if any source file of the package has changed since it was made.
 
     numba looks only at the file of the function itself, not at those of the functions compiled into it: after an
-    edit of ucb1.py, arms.py would go on with the old formula.
+    edit of ucb1.py, arms.py would go on with the old formula. Where nothing is compiled, an edit changes nothing.
     """
     package = Path(__file__).parent
-    sources = sorted(package.rglob("*.py"))
+    sources = sorted(p for p in package.rglob("*.py") if p.relative_to(package).parts[0] not in UNCOMPILED)
     stamps = [f"{p.relative_to(package)} {p.stat().st_mtime_ns} {p.stat().st_size}" for p in sources]
     digest = hashlib.sha256("\n".join([numba.__version__, *stamps]).encode()).hexdigest()
     for folder in {source.parent for source in sources}:

@@ -6,10 +6,18 @@ SparinglyError
 │   └── NotAwaited        feedback for a decision that awaits none (answered, or never asked)
 ├── UnreadableFile    a saved agent is damaged, truncated, of another kind or from a newer version
 ├── MissingExtra      a feature needs packages of an optional extra
+├── ServiceError      the decision service did not do what the client asked of it
+│   ├── Conflict          409: an id has another content already, or the state does not allow this step
+│   ├── NotFound          404: there is no such agent or decision
+│   ├── Refused           other 4xx: the request does not fit (also an InvalidInput)
+│   ├── Unauthorized      401: the token is missing or wrong
+│   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 
 class SparinglyError(Exception):
@@ -44,3 +52,55 @@ class MissingExtra(SparinglyError, ImportError):
 
 class ContractBroken(SparinglyError, AssertionError):
     """A learner or a rule does not do what every learner or rule must do."""
+
+
+class ProblemDocument(Protocol):
+    """What the service says about a refusal (RFC 9457); `sparingly.serve.contract.Problem` in full."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def detail(self) -> str: ...
+    @property
+    def instance(self) -> str: ...
+
+
+class ServiceError(SparinglyError):
+    """The decision service did not do what it was asked to.
+
+    `status` is that of its answer, None if there was none; `problem` is the document that came with it, or None.
+    """
+
+    def __init__(self, message: str, status: int | None = None, problem: ProblemDocument | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = problem
+
+
+class Conflict(ServiceError):
+    """The id was used with another content before, or the state does not allow this step. Nothing was changed."""
+
+
+class NotFound(ServiceError):
+    """There is no such agent or decision."""
+
+
+class Refused(ServiceError, InvalidInput):
+    """The request does not fit: the message has the service's reason. Nothing was changed."""
+
+
+class Unauthorized(ServiceError):
+    """The token is missing or wrong."""
+
+
+class Unavailable(ServiceError):
+    """No answer after all tries. It may have been done all the same: the same call with the same id tells.
+
+    `id` is the event, grant or charge id of the call, also if the client made it up; None for calls without one.
+    """
+
+    id: str | None = None

@@ -48,6 +48,7 @@ PROBLEMS: Catalogue = {
     "Linear": problems.Linear,
     "linear_trap": problems.linear_trap,
     "hypercube": problems.hypercube,
+    "hidden_arm": problems.hidden_arm,
     "Episodic": problems.Episodic,
     "random_mdp": problems.random_mdp,
     "river_swim": problems.river_swim,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -78,13 +77,3 @@ def linear_trap(good_arm: int = 1) -> Scenario:
     basis = np.eye(4)
     theta = [0.5, 0.5, float(good_arm == 0), float(good_arm == 1)]
     return Scenario(Linear(theta, features.WhenBudgetGrows(basis[:2], basis[2:]), noise=0.0), budgets.Bernoulli(0.5))
-
-
-def hypercube(dim: int, budget: int, signs: ArrayLike | None = None, noise: float = 1.0) -> Linear:
-    """The instance of the linear lower bound: all of {−1, 1}^dim as actions, θ = ±1/sqrt(B) in each coordinate."""
-    whole(dim, "dim (there are 2^dim actions)", most=16)
-    whole(budget, "budget")
-    pattern = np.ones(dim) if signs is None else np.sign(table(signs, "signs", f"({dim},)"))
-    if pattern.shape != (dim,) or (pattern == 0).any():
-        raise InvalidInput(f"signs must be {dim} numbers other than 0")
-    return Linear(pattern / np.sqrt(budget), list(itertools.product((-1.0, 1.0), repeat=dim)), noise=noise)

@@ -1,0 +1,103 @@
+"""Draws the README's three figures, puts the verdicts' counts into it and writes docs/claims.md.
+
+All from what `sparingly reproduce --full` has measured.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from sparingly.lab.claims import CLAIMS, Record
+from sparingly.lab.claims.evidence import VERDICTS
+from sparingly.lab.figures import panel_picture
+from sparingly.lab.formatting import bar, value_and_interval
+from sparingly.lab.report import grouped
+
+HERE = Path(__file__).parent
+RESULTS = Path("results/reproduce/full/claims.json")
+FIGURES = {  # file: claim, which of its panels
+    "trap.png": ("greedy/adversarial-contexts", 0),
+    "rates.png": ("profiles/polynomial", 1),
+    "gaps.png": ("ours/exact-arms", 8),
+}
+HEAD = """# Every claim, run and judged
+
+`sparingly reproduce` runs the claims of the paper, the corrections to it and the claims for our own rules, and judges
+each. This page is what `make figures` wrote after `sparingly reproduce --full --seed {seed}`, which also makes the
+report with all figures and parameters, `results/reproduce/full/report.html`.
+
+A claim *holds* if every check of it was shown, *holds as corrected* if the paper's own wording failed a check while
+every check of the corrected wording was shown, and *fails* otherwise: one check that the data leave open is enough.
+Checks are exact, or statistical tests whose chance of a false alarm is one in a million. The column *test* names the
+test, the number of runs, and what it supposes: Student's t, Fieller's ratio and least squares rest on means over runs
+being normal; Clopper and Pearson's test, and the one by the largest of all runs, on nothing but independent runs. What
+is measured is given with the interval of the test.
+"""
+COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
+
+
+def main() -> None:
+    if not RESULTS.exists():
+        sys.exit(f"{RESULTS} is not there: run `sparingly reproduce --full` first")
+    records = {data["id"]: Record.from_json(data) for data in json.loads(RESULTS.read_text(encoding="utf-8"))}
+    missing = [name for name in CLAIMS if name not in records]
+    if missing:
+        sys.exit(f"{RESULTS} lacks {', '.join(missing)}: run `sparingly reproduce --full`")
+    for file, (claim, place) in FIGURES.items():
+        panel_picture(records[claim].evidence.panels[place], HERE / file, records[claim].seed)
+    (HERE.parent / "claims.md").write_text(page(list(records.values())), encoding="utf-8")
+    readme = HERE.parent.parent / "README.md"
+    text, found = COUNTS.subn(rf"\g<1>{told(records.values())}\g<2>", readme.read_text(encoding="utf-8"))
+    if found != 1:
+        sys.exit("README.md must have the marks <!-- counts --> and <!-- /counts --> once, for the counts of verdicts")
+    readme.write_text(text, encoding="utf-8")
+
+
+def told(records: Iterable[Record]) -> str:
+    """How many claims there are, and how many of each verdict."""
+    counts = Counter(record.verdict for record in records)
+    parts = (f"{counts[verdict]} {PLURAL[verdict]}" for verdict in VERDICTS if counts[verdict])
+    return f"{counts.total()} claims: {', '.join(parts)}"
+
+
+PLURAL = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "fail"}
+
+
+def page(records: list[Record]) -> str:
+    """All verdicts, and behind a fold all checks."""
+    lines = [HEAD.format(seed=records[0].seed), f"**{told(records)}.**", ""]
+    for heading, group in grouped(records).items():
+        lines += [f"## {heading}", "", "| claim | it says | verdict |", "|---|---|---|"]
+        for record in group:
+            says = record.statement + (f" *{record.correction}*" if record.correction else "")
+            lines.append(f"| `{record.id}`<br>{cell(record.source)} | {cell(says)} | {record.verdict} |")
+        notes = [f"- `{record.id}`: {record.evidence.note}" for record in group if record.evidence.note]
+        lines += ["", *notes, *([""] if notes else [])]
+        lines += [
+            "<details><summary>All checks</summary>",
+            "",
+            "| claim | check | measured | must be | test | outcome |",
+        ]
+        lines.append("|---|---|---:|---:|---|---|")
+        lines += [
+            f"| `{record.id}` | {cell(check.says)} | {' '.join(value_and_interval(check)).strip()} | {check.relation} "
+            f"{bar(check)} | {cell(check.test)} | {check.outcome}{', as ' + check.form if check.form else ''} |"
+            for record in group
+            for check in record.evidence.checks
+        ]
+        lines += ["", "</details>", ""]
+    return "\n".join(lines)
+
+
+def cell(text: object) -> str:
+    """Text for a cell of a Markdown table."""
+    return str(text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

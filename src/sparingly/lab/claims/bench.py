@@ -1,0 +1,126 @@
+"""Where claims run their simulations: one seed, one mode, and one place through which all policies pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.engine import Simulation, simulate
+from sparingly.lab.claims import judging
+from sparingly.lab.claims.evidence import Curve, Panel, Role
+
+Floats = NDArray[np.float64]
+Policy = tuple[Any, Any]  # learner, rule
+MARKS = 40  # checkpoints of a simulation whose curve is judged or drawn
+
+
+def _as_is(learner: Any, rule: Any) -> Policy:
+    return learner, rule
+
+
+@dataclass
+class Bench:
+    """Runs simulations for a claim. `change` may replace learners and rules, to see whether a claim notices."""
+
+    mode: str = "quick"
+    seed: int = 0
+    jobs: int | None = 1
+    change: Callable[[Any, Any], Policy] = _as_is
+    tell: Callable[[str], None] = field(default=lambda what: None)
+
+    def simulate(
+        self, problem: Any, learner: Any, rule: Any, budget: Any, *, rounds: int, runs: int, stream: int = 0,
+        checkpoints: int = MARKS,
+    ) -> Simulation:  # fmt: skip
+        """As `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
+        learner, rule = self.change(learner, rule)
+        self.tell(f"{type(rule).__name__}, {rounds:,} rounds × {runs:,} runs")
+        return simulate(
+            problem, learner, rule, budget, rounds=rounds, runs=runs, seed=self.seeds(stream), jobs=self.jobs,
+            progress=False, checkpoints=checkpoints,
+        )  # fmt: skip
+
+    def seeds(self, stream: int) -> np.random.SeedSequence:
+        """The seeds of one repetition."""
+        return np.random.SeedSequence([self.seed, stream])
+
+
+def name(rule: Any) -> str:
+    """What a policy is called in tables and figures."""
+    return type(rule).__name__
+
+
+def along(result: Simulation, bound: Callable[[Floats], Floats]) -> Floats:
+    """A bound at the checkpoints of a simulation, from the budgets recorded there: (runs, K), or (1, K) if all equal.
+
+    Between checkpoints B(t) is read as the next one recorded. B never decreases and bounds fall with B, so this bound
+    is at most the true one, and what stays below it stays below the true one.
+    """
+    spans = np.diff(result.rounds, prepend=0)
+    rows = result.budget if np.ptp(result.budget, axis=0).any() else result.budget[:1]
+    return np.array([bound(np.repeat(row, spans))[result.rounds - 1] for row in rows])
+
+
+def bound_line(label: str, result: Simulation, bars: Floats, role: Role = "upper") -> Curve:
+    """A bound from `along` as a line: its mean over the runs."""
+    return curve(label, result.rounds, bars.mean(axis=0), role)
+
+
+def curve(label: str, x: ArrayLike, y: ArrayLike, role: Role = "measured") -> Curve:
+    """A line without a band."""
+    return Curve(label, _floats(x), _floats(y), role=role)
+
+
+def band(label: str, x: ArrayLike, samples: Floats) -> Curve:
+    """The mean over the runs, (runs, K), with the band in which 80 % of them lie."""
+    low, high = np.quantile(samples, (0.1, 0.9), axis=0)
+    return Curve(label, _floats(x), _floats(samples.mean(axis=0)), _floats(low), _floats(high))
+
+
+def means(label: str, x: ArrayLike, samples: Sequence[Floats]) -> Curve:
+    """The mean of the runs for each x, with the interval by which it is judged."""
+    middle, low, high = zip(*(judging.interval(one) for one in samples), strict=True)
+    return Curve(label, _floats(x), _floats(middle), _floats(low), _floats(high))
+
+
+def of_runs(counts: Iterable[int]) -> str:
+    """How many runs a figure shows: "40 runs", "12 to 40 runs"."""
+    least, most = min(counts := list(counts)), max(counts)
+    return f"{least:,} runs" if least == most else f"{least:,} to {most:,} runs"
+
+
+def mean_of_runs(counts: Iterable[int]) -> str:
+    """What the curves of `means` are."""
+    return f"mean of {of_runs(counts)}, and its interval"
+
+
+def share_of_runs(counts: Iterable[int]) -> str:
+    """What the curves of `band` are."""
+    return f"mean, and 10–90 % of {of_runs(counts)}"
+
+
+def regrets(title: str, results: Mapping[str, Simulation], *bounds: Curve, x_label: str = "round") -> Panel:
+    """Measured regret with its bands, and bounds."""
+    lines = tuple(band(label, result.rounds, result.regret) for label, result in results.items())
+    shown = share_of_runs(len(result.regret) for result in results.values())
+    return Panel(title, x_label, f"regret: {shown}", (*lines, *bounds))
+
+
+def spending(
+    results: Mapping[str, Simulation], x_label: str = "round", title: str = "Spent, against the budget"
+) -> Panel:
+    """What was spent against what was granted."""
+    first = next(iter(results.values()))
+    curves = [curve(label, r.rounds, r.spent.mean(axis=0)) for label, r in results.items()]
+    if np.isfinite(first.budget).all():
+        curves.insert(0, curve("budget B(t)", first.rounds, first.budget.mean(axis=0), role="budget"))
+    runs = of_runs(len(result.regret) for result in results.values())
+    return Panel(title, x_label, f"spent on asking: mean of {runs}", tuple(curves))
+
+
+def _floats(values: ArrayLike) -> tuple[float, ...]:
+    return tuple(float(v) for v in np.asarray(values, dtype=np.float64))

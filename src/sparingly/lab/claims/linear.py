@@ -1,0 +1,139 @@
+"""CBM-OFUL: Theorem 3 for regret, its lemma for the budget, and how fast regret grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparingly.budgets import Bernoulli
+from sparingly.budgets import Linear as Steady
+from sparingly.features import HalfSpaces, Sphere
+from sparingly.lab.claims import judging
+from sparingly.lab.claims.arms import Setting, setting_panels, shares, within_budget
+from sparingly.lab.claims.bench import Bench, Floats, along, bound_line, name
+from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
+from sparingly.lab.claims.worst import JUDGED as GROWTH
+from sparingly.lab.claims.worst import growth, of_directions
+from sparingly.learners import OFUL
+from sparingly.problems import Linear, linear_trap
+from sparingly.rules import ExactMatching, PaperMatching
+from sparingly.theory import upper
+
+
+def settings(dim: int, noise: float, delta: float, rounds: int) -> list[Setting]:
+    """Random features, features from one half-space at a time, and the paper's counterexample to greedy."""
+    theta = np.full(dim, dim**-0.5)
+    learner = OFUL(dim, noise=noise, delta=delta, radius="simple")
+    quiet = OFUL(4, noise=0.0, norm=1.25, delta=delta, radius="simple")
+    trap = linear_trap()
+
+    def bound(b: Floats) -> Floats:
+        return upper.cbm_oful(b, dim, noise=noise, delta=delta)
+
+    return [
+        Setting(
+            "features drawn at random", Linear(theta, Sphere(5), noise=noise), learner, Steady(0.5), bound, rounds // 2,
+            largest=2.0,
+        ),
+        Setting(
+            "features from half-spaces", Linear(theta, HalfSpaces(5), noise=noise), learner, Bernoulli(0.5), bound,
+            rounds // 2, largest=2.0,
+        ),
+        Setting(
+            "the counterexample to greedy", trap.problem, quiet, trap.budget,
+            lambda b: upper.cbm_oful(b, 4, noise=0.0, norm=1.25, delta=delta), rounds,
+            largest=1.0,
+        ),
+    ]  # fmt: skip
+
+
+def below_in_most_runs(
+    bench: Bench, where: Sequence[Setting], rule: Any, delta: float, runs: int, x_label: str = "round"
+) -> tuple[list[Check], list[Panel]]:
+    """A bound that holds in all but a share δ of the runs, for all T at once, each run with its own budget.
+
+    Between checkpoints both regret and bound can only grow: where the regret at a checkpoint lies below the bound at
+    the one before, it has lain below it all the while.
+    """
+    checks, panels = [], []
+    for place, setting in enumerate(where):
+        result = bench.simulate(
+            setting.problem, setting.learner, rule, setting.budget, rounds=setting.rounds, runs=runs, stream=place
+        )
+        bars = along(result, setting.bound)
+        crossed = (result.regret > bars).any(axis=1)
+        perhaps = crossed | (result.regret[:, 1:] > bars[:, :-1]).any(axis=1)
+        checks += [
+            judging.chance(
+                f"{setting.label}: the chance that regret exceeds the bound at some T", perhaps, "≤", delta,
+                certain=crossed,
+            ),
+            judging.below_for_any_law(
+                f"{setting.label}: mean regret ≤ the bound", result.regret, bars, setting.largest * result.rounds
+            ),
+        ]  # fmt: skip
+        line = bound_line("upper bound", result, bars)
+        panels += setting_panels(setting.label, {name(rule): result}, line, x_label)
+    return checks, panels
+
+
+JUDGED = (
+    "The chance that the regret of a run exceeds the bound at any T must be at most δ (between two checkpoints, regret "
+    "at the later one is held against the bound at the earlier one), and the mean regret must stay below it."
+)
+
+
+@claim(
+    "oful/regret",
+    "With probability 1 − δ, CBM-OFUL loses at most 2 l_T v_T (Σ 1/sqrt(B(t)) + sqrt(T)) for all T, for any features.",
+    source="Theorem 3",
+    judged=JUDGED,
+    quick={"dim": 4, "noise": 0.1, "delta": 0.2, "rounds": 100_000, "runs": 70},
+    full={"delta": 0.1, "rounds": 300_000, "runs": 200},
+)
+def regret(bench: Bench, dim: int, noise: float, delta: float, rounds: int, runs: int) -> Evidence:
+    checks, panels = below_in_most_runs(bench, settings(dim, noise, delta, rounds), PaperMatching(), delta, runs)
+    return Evidence(tuple(checks), tuple(panels))
+
+
+@claim(
+    "oful/budget",
+    "CBM-OFUL never spends more than B(t), for any features and budgets, and is never refused.",
+    source="Lemma 12 (CBM-OFUL: the budget constraint is satisfied)",
+    judged="Exact, in every run: spent ≤ B(t) at every checkpoint, and the ledger refuses nothing.",
+    quick={"dim": 8, "rounds": 20_000, "runs": 10},
+    full={"rounds": 200_000, "runs": 50},
+)
+def budget(bench: Bench, dim: int, rounds: int, runs: int) -> Evidence:
+    theta, learner = np.full(dim, dim**-0.5), OFUL(dim, noise=0.1)
+    checks, shown = within_budget(
+        bench, Linear(theta, Sphere(10), noise=0.1), learner, PaperMatching(), rounds, runs
+    )  # fmt: skip
+    halves = bench.simulate(
+        Linear(theta, HalfSpaces(10), noise=0.1),
+        learner,
+        PaperMatching(),
+        Bernoulli(0.2),
+        rounds=rounds,
+        runs=runs,
+        stream=9,
+    )
+    checks.append(judging.exact("features from half-spaces: refusals by the ledger", halves.refused.sum(), "=", 0))
+    shown["features from half-spaces"] = halves
+    return Evidence(tuple(checks), (shares(shown),))
+
+
+@claim(
+    "oful/rate",
+    "With a budget εt, the worst regret of CBM-OFUL grows like sqrt(T) up to logarithms.",
+    source="Theorem 3, Proposition 4",
+    judged=GROWTH,
+    quick={"dim": 2, "share": 1.0, "horizons": (2_000, 8_000, 32_000), "runs": 1_300},
+    full={"horizons": (2_000, 8_000, 32_000, 128_000)},
+)
+def rate(bench: Bench, dim: int, share: float, horizons: Sequence[int], runs: int) -> Evidence:
+    cases, rules = [(Steady(share), T) for T in horizons], (PaperMatching(), ExactMatching())
+    checks, panel = growth(bench, of_directions(dim), rules, "T", horizons, cases, 0.5, runs)
+    return Evidence(tuple(checks), (panel,))

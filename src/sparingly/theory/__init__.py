@@ -1,0 +1,9 @@
+"""The paper's theorems as functions: upper and lower bounds, budget profiles, and front-loading as a policy.
+
+`upper` and `lower` take a budget as an array (…, T), B(1), …, B(T), and give a bound for every horizon 1, …, T.
+"""
+
+from sparingly.theory import lower, profiles, upper
+from sparingly.theory.front_loading import FrontLoaded, Played, play
+
+__all__ = ["FrontLoaded", "Played", "lower", "play", "profiles", "upper"]

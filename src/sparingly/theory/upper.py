@@ -1,0 +1,328 @@
+"""Upper bounds on regret: Theorems 1 to 5 with the constants of the paper's appendices, and those of our own rules.
+
+A budget is an array (…, T) with B(1), …, B(T) along the last axis; a bound has the same shape, one number for each
+horizon 1, …, T. Theorems 1 and 2 bound the expected regret; the others hold for all horizons at once, with
+probability 1 − δ.
+
+Every bound has a part for the rounds that were asked about and a sum over the rounds that were not. In that sum a
+round counts as min(its term, the largest loss of a round): 1 for arms, 2 for linear rewards (which lie in [−1, 1]), H
+for episodes. The paper instead supposes that the first round can be asked about and adds the T_I rounds before the
+first ask otherwise; here B(t) = 0 needs no exception, and no round is charged more than it can lose. For arms and
+linear rewards the proofs bound each of these rounds by itself, and a round never loses more than the largest loss.
+For episodes they bound a sum over episodes: fix a horizon, charge H for the episodes whose term exceeds H, which
+B(t) decides before they begin, and apply the proof to the others; its martingales stay martingales when they skip such
+episodes, and its union bound has an event for each horizon anyway. (If B(t) may depend on the trajectory of episode t,
+B(t − 1) decides, and one more H is to be added: the episodes charged with H are the first ones.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparingly.checks import growing, number, probability, table, whole
+from sparingly.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+
+class Base(NamedTuple):
+    """The regret of a learner without a budget: at most alpha·T^beta + constant at every horizon T."""
+
+    alpha: float
+    beta: float
+    constant: float
+
+
+def greedy_reduction(
+    budget: ArrayLike, alpha: float, beta: float, constant: float = 0.0, largest_loss: float = math.inf
+) -> Floats:
+    """Theorem 1, for Greedy with stochastic contexts: α T^β + C + Σ_t (α/B(t)^(1−β) + C/B(t)).
+
+    The learner's own regret is at most α T^β + C: `greedy_reduction(budget, *base_moss(arms))`. The budget counts asks
+    of unit cost and is rounded down to whole numbers (for episodes it counts episodes: give ⌊B/H⌋). The paper needs
+    B(1) ≥ 1; rounds with less are admitted if `largest_loss` says what a round can cost, which then bounds every term.
+
+    >>> greedy_reduction([1, 4, 4], alpha=2.0, beta=0.5).round(3).tolist()
+    [4.0, 5.828, 7.464]
+    """
+    B = np.floor(growing(budget, "budget"))
+    a, b = number(alpha, "alpha", least=0.0), number(beta, "beta", least=0.0, most=1.0)
+    c = number(constant, "constant", least=0.0)
+    most = number(largest_loss, "largest_loss", least=0.0, infinite=True)
+    if most == math.inf and (B < 1.0).any():
+        raise InvalidInput("the greedy reduction needs B(1) ≥ 1; for a smaller budget give largest_loss as well")
+    usable = np.maximum(B, 1.0)
+    terms = np.where(B >= 1.0, np.minimum(a / usable ** (1.0 - b) + c / usable, most), most)
+    return np.asarray(a * _horizons(B) ** b + c + np.cumsum(terms, axis=-1))
+
+
+def cbm_ucb(budget: ArrayLike, arms: int, total_cost: float | None = None, contexts: int = 1) -> Floats:
+    """Theorem 2, for UCB1 with PaperMatching, with M = S·A cells and C = Σ c, M by default:
+
+    sqrt(24 M T log(MT)) + M sqrt(6 log(MT)) + Σ_t min(4 sqrt(6 log(MT) C/B(t)), 1) + 2.
+
+    >>> cbm_ucb([16, 16], arms=2).round(2).tolist()
+    [12.85, 21.3]
+    """
+    B, cells, cost = _arms_input(budget, arms, total_cost, contexts)
+    with np.errstate(divide="ignore", over="ignore"):
+        shape = 4.0 * np.sqrt(cost / B) if cost > 0.0 else np.zeros_like(B)
+    return _arms_bound(B, cells, shape)
+
+
+def exact_arms(budget: ArrayLike, arms: int, total_cost: float | None = None, contexts: int = 1) -> Floats:
+    """Ours, for UCB1 with ExactMatching (R1): Theorem 2 with a sum about four times smaller,
+
+    sqrt(24 M T log(MT)) + M sqrt(6 log(MT)) + Σ_t min(sqrt(6 log(MT)/(⌊B(t)/C⌋ ∨ 1)), 1) + 2.
+
+    The proof is that of Theorem 2. R1 declines a cell only if (n^q + 1)·C > B, that is n^q ≥ ⌊B/C⌋, for n^q is a whole
+    number. The interval sqrt(6 log(Mt)/(n^q ∨ 1)) is then no wider than the term of the sum, which itself is at most
+    sqrt(6 log(MT)·C/(B − C)).
+
+    >>> exact_arms([200, 200], arms=2).round(2).tolist()
+    [12.05, 19.88]
+    """
+    B, cells, cost = _arms_input(budget, arms, total_cost, contexts)
+    with np.errstate(over="ignore"):
+        shape = 1.0 / np.sqrt(np.maximum(np.floor(B / cost), 1.0)) if cost > 0.0 else np.zeros_like(B)
+    return _arms_bound(B, cells, shape)
+
+
+def cbm_oful(
+    budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
+    delta: float = 0.05,
+) -> Floats:  # fmt: skip
+    """Theorem 3, for OFUL with PaperMatching at unit costs: 2 l_T v_T sqrt(T) + Σ_t min(2 l_T v_T/sqrt(B(t)), 2).
+
+    l_T = max(1, σ sqrt(2d log((1 + TL²/λ)/δ)) + sqrt(λ)·D) and v_T = sqrt(2d log(1 + TL²/(dλ))). As it is stated; its
+    proof has v_B(t) in the sum and puts v_T in its place, which needs B(t) ≤ T.
+
+    >>> cbm_oful([0, 0, 0], dim=2).round(1).tolist()
+    [14.3, 27.8, 40.4]
+    """
+    B = growing(budget, "budget")
+    radius, spread = _ellipsoid(_horizons(B), dim, noise, ridge, length, norm, delta)
+    with np.errstate(divide="ignore", over="ignore"):
+        sums = _capped_sum(2.0 * radius * spread, 1.0 / np.sqrt(B), 2.0)
+    return np.asarray(2.0 * radius * spread * np.sqrt(_horizons(B)) + sums)
+
+
+def exact_oful(
+    budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
+    delta: float = 0.05,
+) -> Floats:  # fmt: skip
+    """Ours, for OFUL with ExactMatching (R2) at unit costs: Theorem 3 with a smaller sum, for any budget,
+
+    2 l_T v_T sqrt(T) + Σ_t min(2 l_T ε(b), 2), ε(b)² = (1 + bL²/(dλ))^(d/b) − 1 = exp(v_b²/(2b)) − 1, b = ⌊B(t)⌋ + 1.
+
+    Let n asks be made and k = ⌊B⌋ − n be left. R2 declines x only if ‖x‖ ≤ ε, where ε, the bar, solves
+    (k + 1) log(1 + ε²) = p(k + 1) for the potential p(m) = d log((tr V + mL²)/d) − log det V.
+    (1) The bar never rises. An ask of width w > ε raises log det V by log(1 + w²) and tr V by at most L², so what was
+        p(k + 1) becomes at most p(k + 1) − log(1 + ε²) = k log(1 + ε²) with k in the place of k + 1. A grant raises k,
+        and p(m)/m falls in m since p is concave and p(0) ≥ 0.
+    (2) So all n asks were wider than today's ε: log det V ≥ d log λ + n log(1 + ε²). And tr V ≤ dλ + nL².
+    (3) Put into the equation of the bar: (k + 1 + n) log(1 + ε²) ≤ d log(1 + (n + k + 1)L²/(dλ)), and n + k + 1 = b.
+    A round that is declined loses at most min(2 l_T ‖x‖, 2). Rounds that are asked about cost as in Theorem 3. The
+    radius from the determinant is never larger than l_T, so the bound holds for both.
+
+    >>> T = np.arange(10_000)
+    >>> [round(float(bound(T, dim=2)[-1])) for bound in (cbm_oful, exact_oful)]
+    [23627, 19806]
+    """
+    B = growing(budget, "budget")
+    radius, spread = _ellipsoid(_horizons(B), dim, noise, ridge, length, norm, delta)
+    b = np.floor(np.where(np.isinf(B), 0.0, B)) + 1.0
+    exponent = dim * np.log1p(b * length**2 / (dim * ridge)) / b
+    bar = np.where(np.isinf(B), 0.0, np.sqrt(np.expm1(np.minimum(exponent, 600.0))))  # beyond, it is capped anyway
+    return np.asarray(2.0 * radius * spread * np.sqrt(_horizons(B)) + _capped_sum(2.0 * radius, bar, 2.0))
+
+
+def cbm_ucbvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05
+) -> Floats:
+    """Theorem 4, for UCBVI with PaperMatching, with L_T = log(12 S²AH T²(T+1)/δ), T episodes and R = |L_R|:
+
+    36 L_T sqrt(SAH⁴T) + Σ_t min(36 L_T (sqrt(R H²/B(t)) + SAH² (log(1 + B(t)) + 1)/B(t)), H) + 306 H³S²A L_T².
+
+    `rewarding` is R, all S·A·H cells by default. The theorem rests on the lemma that the rule never overspends, which
+    its constants do not give (docs/paper.md, E7): it covers runs in which the ledger has refused nothing. It
+    says nothing for long: even without a limit on asking, and with S = A = H = 2, it exceeds HT up to T = 10⁸.
+    """
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    S, A, H = sizes
+    L = _log_term(12.0, S, A, H, delta, _horizons(B))
+    lasting = 36.0 * L * np.sqrt(S * A * H**4 * _horizons(B)) + 306.0 * H**3 * S**2 * A * L**2
+    return np.asarray(lasting + _capped_sum(36.0 * L, _episode_shape(B, S, A, H, R), float(H)))
+
+
+def cbm_ulcvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05
+) -> Floats:
+    """Theorem 5, for ULCVI with PaperMatching, with L_T = log(16 S²AH T²(T+1)/δ), T episodes and R = |L_R|:
+
+    45 L_T² sqrt(SAH³T) + Σ_t min(45 L_T² (sqrt(R H²/B(t)) + SAH² (log(1 + B(t)) + 1)/B(t)), H) + 2904 H³S²A L_T².
+
+    As it is stated; the proof would give 45 L_T in place of 45 L_T². What is said of Theorem 4 holds here too, but that
+    with S = A = H = 2 this bound exceeds HT up to T = 10¹².
+    """
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    S, A, H = sizes
+    L = _log_term(16.0, S, A, H, delta, _horizons(B))
+    lasting = 45.0 * L**2 * np.sqrt(S * A * H**3 * _horizons(B)) + 2904.0 * H**3 * S**2 * A * L**2
+    return np.asarray(lasting + _capped_sum(45.0 * L**2, _episode_shape(B, S, A, H, R), float(H)))
+
+
+def cbm_ucbvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
+    """What Theorem 4 comes to for B(t) = rate·t and large T: sqrt(SAH⁴) + 2 sqrt(R H²/rate), times 36 L_T sqrt(T).
+
+    >>> cbm_ucbvi_order([1.0, 4.0], states=2, actions=2, horizon=4).tolist()
+    [64.0, 48.0]
+    """
+    return _episode_order(rate, states, actions, horizon, rewarding, power=4)
+
+
+def cbm_ulcvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
+    """What Theorem 5 comes to for B(t) = rate·t and large T: sqrt(SAH³) + 2 sqrt(R H²/rate), times 45 L_T² sqrt(T).
+
+    >>> cbm_ulcvi_order([1.0, 4.0], states=2, actions=2, horizon=4).tolist()
+    [48.0, 32.0]
+    """
+    return _episode_order(rate, states, actions, horizon, rewarding, power=3)
+
+
+def base_moss(arms: int) -> Base:
+    """MOSS-anytime with α = 1.35: E Reg ≤ 113 sqrt(A T), the constant that Degenne & Perchet (2016) publish.
+
+    It is quoted, not derived here.
+
+    >>> base_moss(4)
+    Base(alpha=226.0, beta=0.5, constant=0.0)
+    """
+    return Base(113.0 * math.sqrt(whole(arms, "arms")), 0.5, 0.0)
+
+
+def base_oful(
+    rounds: int, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
+    delta: float = 0.05,
+) -> Base:  # fmt: skip
+    """OFUL in expectation, up to `rounds` = T: α = 2 l_T v_T, β = 1/2, C = 2δT for the event that it is wrong.
+
+    The regret of Theorem 3 without a budget; l and v grow, so α serves all horizons up to T. δ = 1/T keeps C small.
+    """
+    T = whole(rounds, "rounds")
+    radius, spread = _ellipsoid(np.array([float(T)]), dim, noise, ridge, length, norm, delta)
+    return Base(float(2.0 * radius[0] * spread[0]), 0.5, 2.0 * delta * T)
+
+
+def base_ucbvi(rounds: int, states: int, actions: int, horizon: int, delta: float = 0.05) -> Base:
+    """UCBVI in expectation, up to `rounds` = T episodes: α = 36 L_T sqrt(SAH⁴), β = 1/2, C = 306 H³S²A L_T² + δHT.
+
+    The regret of Theorem 4 without a budget; the last part is for the event that it is wrong.
+    """
+    T = whole(rounds, "rounds")
+    S, A, H = _sizes(states, actions, horizon)
+    L = float(_log_term(12.0, S, A, H, delta, np.array([float(T)]))[0])
+    return Base(36.0 * L * math.sqrt(S * A * H**4), 0.5, 306.0 * H**3 * S**2 * A * L**2 + delta * H * T)
+
+
+def first_useful(bound: ArrayLike, largest_loss: float) -> int | None:
+    """The first horizon T at which a bound (T,) says more than the trivial largest_loss·T; None if it never does.
+
+    >>> first_useful(cbm_ucb([100_000] * 1_000, arms=2), largest_loss=1)
+    449
+    """
+    values = table(bound, "bound", "(T,)")
+    if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
+        raise InvalidInput(f"bound must be numbers of shape (T,), one for each horizon, not shape {values.shape}")
+    useful = values < number(largest_loss, "largest_loss", least=0.0) * _horizons(values)
+    return int(np.argmax(useful)) + 1 if useful.any() else None
+
+
+def _horizons(budget: Floats) -> Floats:
+    """1, …, T."""
+    return np.arange(1.0, budget.shape[-1] + 1.0)
+
+
+def _capped_sum(factor: Floats, shape: Floats, cap: float) -> Floats:
+    """Σ_{t ≤ T} min(factor_T · shape_t, cap) for every T: factor (T,) > 0, shape (…, T) falls along the rounds.
+
+    Since it falls, the rounds that cost the cap are the first ones, and how many they are is a binary search for
+    every T: T log T steps, not T².
+    """
+    reach = cap / factor  # a shape at or above this costs the cap
+    rows = np.minimum(shape, reach.max()).reshape(
+        -1, shape.shape[-1]
+    )  # infinite ones and all that is capped for every T
+    horizons = np.arange(1, shape.shape[-1] + 1)
+    total: Floats = np.empty_like(rows)
+    for row, result in zip(rows, total, strict=True):
+        sums = np.concatenate(([0.0], np.cumsum(row)))
+        capped = np.minimum(np.searchsorted(-row, -reach, side="right"), horizons)
+        result[:] = cap * capped + factor * (sums[horizons] - sums[capped])
+    return np.asarray(total.reshape(shape.shape))
+
+
+def _arms_input(budget: ArrayLike, arms: int, total_cost: float | None, contexts: int) -> tuple[Floats, int, float]:
+    """B, M and C."""
+    cells = whole(arms, "arms") * whole(contexts, "contexts")
+    cost = float(cells) if total_cost is None else number(total_cost, "total_cost", least=0.0)
+    return growing(budget, "budget"), cells, cost
+
+
+def _arms_bound(budget: Floats, cells: int, shape: Floats) -> Floats:
+    """What Theorem 2 and our sharper one have in common; sqrt(6 log(MT)) times `shape` is the width at a refusal."""
+    T = _horizons(budget)
+    logarithm = np.log(np.maximum(cells * T, 2.0))  # a single arm in round 1 must not take log 1
+    asked = np.sqrt(24.0 * cells * T * logarithm) + cells * np.sqrt(6.0 * logarithm)
+    return np.asarray(asked + _capped_sum(np.sqrt(6.0 * logarithm), shape, 1.0) + 2.0)
+
+
+def _ellipsoid(
+    T: Floats, dim: int, noise: float, ridge: float, length: float, norm: float, delta: float
+) -> tuple[Floats, Floats]:
+    """l_T and v_T."""
+    d, sigma, D = whole(dim, "dim"), number(noise, "noise", least=0.0), number(norm, "norm", least=0.0)
+    lam, L = (number(x, n, least=0.0, above=True) for x, n in ((ridge, "ridge"), (length, "length")))
+    inside = np.log((1.0 + T * L**2 / lam) / probability(delta, "delta"))
+    radius = np.maximum(1.0, sigma * np.sqrt(2.0 * d * inside) + math.sqrt(lam) * D)
+    return radius, np.sqrt(2.0 * d * np.log1p(T * L**2 / (d * lam)))
+
+
+def _sizes(states: int, actions: int, horizon: int) -> tuple[int, int, int]:
+    return whole(states, "states"), whole(actions, "actions"), whole(horizon, "horizon")
+
+
+def _episodes_input(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None
+) -> tuple[Floats, tuple[int, int, int], int]:
+    """B, (S, A, H) and |L_R|."""
+    S, A, H = _sizes(states, actions, horizon)
+    R = S * A * H if rewarding is None else whole(rewarding, "rewarding", most=S * A * H)
+    return growing(budget, "budget"), (S, A, H), R
+
+
+def _episode_order(
+    rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None, power: int
+) -> Floats:
+    """sqrt(SAH^power) + 2 sqrt(R H²/rate): the sums of 1/B are of the order log²(T), those of 1/sqrt(B) of sqrt(T)."""
+    rates = table(rate, "rate", "numbers")
+    if not (rates > 0.0).all():
+        raise InvalidInput("rate must be numbers > 0")
+    _, (S, A, H), R = _episodes_input([1.0], states, actions, horizon, rewarding)
+    return np.asarray(math.sqrt(S * A * H**power) + 2.0 * np.sqrt(R * H**2 / rates))
+
+
+def _log_term(constant: float, S: int, A: int, H: int, delta: float, T: Floats) -> Floats:
+    """L_T = log(constant · S²AH T²(T+1)/δ)."""
+    return np.asarray(np.log(constant * S**2 * A * H / probability(delta, "delta") * T**2 * (T + 1.0)))
+
+
+def _episode_shape(B: Floats, S: int, A: int, H: int, R: int) -> Floats:
+    """sqrt(R H²/B) + SAH² (log(1 + B) + 1)/B; 0 without a limit."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        shape = np.sqrt(R * H**2 / B) + S * A * H**2 * (np.log1p(B) + 1.0) / B
+    return np.where(np.isinf(B), 0.0, shape)
