@@ -137,6 +137,19 @@ class Agent:
         return float(linear.radius_now(self._mind.words))
 
     @property
+    def threshold(self) -> float:
+        """The width at or above which the next decision would be asked about, under the budget of this moment."""
+        if isinstance(self._mind, ArmsMind | LinearMind):
+            return self._mind.threshold()
+        raise InvalidInput("the threshold of an episode differs from cell to cell; `widths` has what is compared")
+
+    def predict(self, features: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+        """For OFUL and features (A, d): estimates, how far off they may be, and the widths that the rule sees, (A,)."""
+        if not isinstance(self._mind, LinearMind):
+            raise InvalidInput(f"{type(self.learner).__name__} does not predict from features; OFUL does")
+        return self._mind.predict(self._mind.check(features))
+
+    @property
     def visits(self) -> NDArray[np.int64]:
         """How often the learner has seen each cell of an episode, (H, S, A)."""
         mind = self._episodes("visits")
@@ -237,19 +250,49 @@ class Agent:
         for step in given:
             self.observe(step, float(values[step[1]]))
 
+    def replay(self, context: Any, action: int, ask: bool) -> Decision:
+        """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
+
+        Where the same code has decided on a like machine, both agree. Another processor may round otherwise; then the
+        ask that was recorded is counted in place of the one that would be made here.
+        """
+        decision = self.decide(context)
+        if (decision.action, decision.ask) == (action, ask):
+            return decision
+        if decision.ask:
+            self.withdraw(decision.id)
+        if ask:
+            self._awaited[decision.id] = self._mind.count_ask(self._mind.check(context), action)
+        return decision._replace(action=action, ask=ask)
+
+    def withdraw(self, id: int) -> None:
+        """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
+
+        The state is one that could have come about without it, so the budget stays safe. An ask that has bothered
+        someone must not be taken back, answered or not. Not for episodes.
+        """
+        ticket = self._ticket_of(id)
+        self._mind.take_back(ticket)
+        del self._awaited[id]
+
     def observe(self, id: Any, reward: float) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
         For arms and episodes a reward lies in [0, 1]; for OFUL it is any finite number. In episodes the id is a pair:
         the number of the episode and the step, from 0.
         """
+        ticket = self._ticket_of(id)
+        self._mind.learn(ticket, self._mind.check_reward(reward))
+        del self._awaited[id]
+
+    def _ticket_of(self, id: Any) -> Any:
+        """What the mind keeps of a decision that awaits feedback."""
         parts = id if isinstance(id, tuple) else (id,)
         known = all(isinstance(part, int | np.integer) and not isinstance(part, bool) for part in parts)
         ticket = self._awaited.get(id) if known else None
         if ticket is None:
             raise self._no_such(id)
-        self._mind.learn(ticket, self._mind.check_reward(reward))
-        del self._awaited[id]
+        return ticket
 
     def _no_such(self, id: Any) -> InvalidInput:
         if isinstance(self._mind, EpisodicMind):

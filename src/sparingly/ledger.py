@@ -43,6 +43,13 @@ def spend(account: Account, cost: int, times: int) -> None:
 
 
 @compiled
+def refund(account: Account, cost: int) -> None:
+    """Take one payment back; a sum that has stopped counting stays where it is."""
+    if account[SPENT] < UNLIMITED:
+        account[SPENT] -= cost
+
+
+@compiled
 def charge(account: Account, cost: int) -> bool:
     """Pay `cost` if the budget allows it; otherwise change nothing but the count of refusals."""
     if not can_pay(account, cost):

@@ -22,7 +22,7 @@ from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
 from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
 
 FORMAT = "sparingly agent"
-VERSION = 1
+VERSION = 2
 TYPES: tuple[type, ...] = (
     UCB1, MOSS, OFUL, UCBVI, ULCVI, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching,
     rules.Matching, rules.AdaptiveMatching,
@@ -32,6 +32,11 @@ TYPES: tuple[type, ...] = (
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     """Write an agent to `path`, replacing what was there only when the new file is complete on disk."""
+    _write(Path(path), dumps(agent))
+
+
+def dumps(agent: Agent, check: bool = True) -> str:
+    """An agent as text, from which `loads` makes it again; without `check`, shorter, and nobody has tried."""
     body = {
         "format": FORMAT,
         "version": VERSION,
@@ -43,6 +48,8 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
     plain = _encode(body)
+    if not check:
+        return json.dumps(plain | {"checksum": _checksum(plain)}, separators=(",", ":"), allow_nan=False)
     try:
         text = json.dumps(plain | {"checksum": _checksum(plain)}, indent=1, allow_nan=False)
         own = (type(agent.learner), type(agent.rule), type(agent.schedule))
@@ -51,7 +58,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         raise InvalidInput(f"this agent cannot be saved, for it could not be read back: {error}") from None
     if again.learner != agent.learner or again.rule != agent.rule:
         raise InvalidInput("this agent cannot be saved: a parameter of its learner or rule does not survive JSON")
-    _write(Path(path), text)
+    return text
 
 
 def _write(target: Path, text: str) -> None:
@@ -77,23 +84,28 @@ def load(path: str | os.PathLike[str], types: tuple[type, ...]) -> Agent:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(f"{path} is damaged: it is not a text file") from None
+    return loads(text, types, str(path))
+
+
+def loads(text: str, types: tuple[type, ...] = (), name: str = "the text") -> Agent:
+    """Make an agent from the text of `dumps`, or say why `name` cannot be believed."""
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableFile(f"{path} is damaged or truncated: {error}") from None
+        raise UnreadableFile(f"{name} is damaged or truncated: {error}") from None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        raise UnreadableFile(f"{path} is not a saved agent of sparingly")
+        raise UnreadableFile(f"{name} is not a saved agent of sparingly")
     version = plain.get("version")
     if not isinstance(version, int) or version > VERSION:
-        raise UnreadableFile(f"{path} has version {version!r}, this sparingly reads up to {VERSION}: upgrade sparingly")
+        raise UnreadableFile(f"{name} has version {version!r}, this sparingly reads up to {VERSION}: upgrade sparingly")
     if plain.pop("checksum", None) != _checksum(plain):
-        raise UnreadableFile(f"{path} is damaged: its content does not match its checksum")
+        raise UnreadableFile(f"{name} is damaged: its content does not match its checksum")
     try:
         return _rebuild(_decode(plain), {t.__name__: t for t in (*TYPES, *types)})
     except UnreadableFile as error:
-        raise UnreadableFile(f"{path} cannot be read: {error}") from None
+        raise UnreadableFile(f"{name} cannot be read: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, SparinglyError) as error:
-        raise UnreadableFile(f"{path} does not hold together: {type(error).__name__}: {error}") from None
+        raise UnreadableFile(f"{name} does not hold together: {type(error).__name__}: {error}") from None
 
 
 def _describe(part: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sparingly.compiling import apart, compiled, inlined
 from sparingly.learners import moss, ucb1
 from sparingly.learners.base import MOSS_CODE, TIES, UCB1_CODE, TabularLearner
-from sparingly.ledger import GRANTED, Account, can_pay, charge, cost_in_units
+from sparingly.ledger import GRANTED, Account, can_pay, charge, cost_in_units, refund, spend
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import GREEDY, Greedy, Rule, limit, threshold, wants, width
 
@@ -255,6 +255,13 @@ def decide(words: Words, u: int) -> tuple[int, bool, float, float]:
 
 
 @compiled
+def threshold_now(words: Words) -> float:
+    """The width at which the next decision will not be asked about, under the budget of this moment."""
+    m = look(words)
+    return threshold(current_limit(m), m.clock[0] + 1, m.counts.shape[0])
+
+
+@compiled
 def consistent(bar: float, span: float, ending: int) -> float:
     """A threshold that tells what was done: at most the width if asked, above it if the rule declined.
 
@@ -278,6 +285,24 @@ def learn(words: Words, u: int, a: int, reward: float) -> None:
     """Take in one answer."""
     m = look(words)
     take_answer(m, u * m.head[ARMS] + a, reward)
+
+
+@compiled
+def count_ask(words: Words, u: int, a: int) -> None:
+    """Count an ask that was decided elsewhere, as `settle` would."""
+    m = look(words)
+    cell = u * m.head[ARMS] + a
+    spend(m.account, m.counts[cell, COST], 1)
+    m.counts[cell, ASKED] += 1
+
+
+@compiled
+def take_back(words: Words, u: int, a: int) -> None:
+    """Undo an ask that nobody has seen: the budget and the counts are as if it had not been made."""
+    m = look(words)
+    cell = u * m.head[ARMS] + a
+    refund(m.account, m.counts[cell, COST])
+    m.counts[cell, ASKED] -= 1
 
 
 @compiled

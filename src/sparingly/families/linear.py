@@ -25,10 +25,12 @@ from sparingly.learners.oful import (
     Ellipsoid,
     add,
     determinant_radius,
+    freshen,
+    remove,
     reset,
     simple_radius,
 )  # fmt: skip
-from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account, can_pay, charge, cost_in_units
+from sparingly.ledger import GRANTED, SPENT, UNLIMITED, Account, can_pay, charge, cost_in_units, refund, spend
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import (
     ALWAYS,
@@ -275,6 +277,7 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
 @apart
 def play_round(m: Memory, X: Floats) -> tuple[int, int, float, float]:
     """One whole round: the action, how it ended, and the width ‖x‖ in V⁻¹ with the bar it was held against."""
+    freshen(m.asked, m.work)
     bonus = m.knobs[SCALE] * radius(m)
     random_ties = m.head[TIE] == RANDOM_TIES
     a = choose(X, m.theta, m.known.inverse, bonus, m.known.numbers[STRETCH], m.y, random_ties, m.random)
@@ -315,6 +318,20 @@ def radius_now(words: Words) -> float:
 
 
 @compiled
+def threshold_now(words: Words) -> float:
+    """The width 2·l·‖x‖ at which the next decision will not be asked about; where prices differ, at the first one."""
+    m = look(words)
+    return 2.0 * radius(m) * bar_of(m, m.price[0])
+
+
+@compiled
+def freshen_now(words: Words) -> None:
+    """Bring the rule's ellipsoid in line with what was taken back."""
+    m = look(words)
+    freshen(m.asked, m.work)
+
+
+@compiled
 def longest(X: Floats) -> float:
     """The length of the longest row; NaN if there is a NaN anywhere."""
     most = 0.0
@@ -341,3 +358,21 @@ def decide(words: Words, X: Floats) -> tuple[int, bool, float, float]:
 def learn(words: Words, x: Floats, reward: float) -> None:
     """Take in one answer."""
     take_answer(look(words), x, reward)
+
+
+@compiled
+def count_ask(words: Words, x: Floats, price: int) -> None:
+    """Count an ask that was decided elsewhere, as `play_round` would."""
+    m = look(words)
+    spend(m.account, price, 1)
+    if price > 0 and not m.head[TOGETHER]:
+        add(m.asked, x, m.y, m.work)
+
+
+@compiled
+def take_back(words: Words, x: Floats, price: int) -> None:
+    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made."""
+    m = look(words)
+    refund(m.account, price)
+    if price > 0 and not m.head[TOGETHER]:
+        remove(m.asked, x)

@@ -63,17 +63,40 @@ def add(e: Ellipsoid, x: Floats, y: Floats, work: Floats) -> None:
         scaled = factor * y[i]
         for j in range(d):
             e.inverse[i, j] -= scaled * y[j]
-        for j in range(i + 1):  # a compensated sum (Knuth's): what the addition cuts off is remembered
-            term, before = x[i] * x[j], e.V[i, j]
-            total = before + term
-            added = total - before
-            e.rest[i, j] += (before - (total - added)) + (term - added)
-            e.V[i, j] = total
+        for j in range(i + 1):
+            sum_up(e, i, j, x[i] * x[j])
     e.numbers[LOG_DET] += math.log1p(square)
     e.numbers[TRACE] += dot(x, x)
     e.numbers[STALE] += 1.0
     if e.numbers[STALE] >= max(REFRESH, d) or square > 1e3:  # a wide x takes digits from the inverse
         refresh(e, work)
+
+
+@apart
+def remove(e: Ellipsoid, x: Floats) -> None:
+    """V −= x xᵀ, for an x that was added before; `freshen` makes the inverse afresh once it is needed."""
+    for i in range(x.size):
+        for j in range(i + 1):
+            sum_up(e, i, j, -x[i] * x[j])
+    e.numbers[STRETCH] = math.inf  # the ellipsoid grows: what bounded it no longer does
+    e.numbers[STALE] = math.inf
+
+
+@inlined
+def freshen(e: Ellipsoid, work: Floats) -> None:
+    """Make the inverse afresh if something was removed since."""
+    if e.numbers[STALE] == math.inf:
+        refresh(e, work)
+
+
+@inlined
+def sum_up(e: Ellipsoid, i: int, j: int, term: float) -> None:
+    """V[i, j] += term, a compensated sum (Knuth's): what the addition cuts off is remembered."""
+    before = e.V[i, j]
+    total = before + term
+    added = total - before
+    e.rest[i, j] += (before - (total - added)) + (term - added)
+    e.V[i, j] = total
 
 
 @apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,24 @@ class ArmsMind:
             action, ask, width, threshold = self.custom.decide(u)
         return action, ask, width, threshold, (u, action)
 
+    def count_ask(self, context: int, action: int) -> tuple[int, int]:
+        """Count an ask that was decided elsewhere; its ticket."""
+        arms.count_ask(self.words, context, action)
+        return context, action
+
+    def take_back(self, ticket: tuple[int, int]) -> None:
+        """Undo an ask that nobody has seen."""
+        arms.take_back(self.words, *ticket)
+
     def learn(self, ticket: tuple[int, int], reward: float) -> None:
         if self.custom is None:
             arms.learn(self.words, *ticket, reward)
         else:
             self.custom.learn(*ticket, reward)
+
+    def threshold(self) -> float:
+        """The width at which the next decision will not be asked about; NaN for a rule of one's own."""
+        return float(arms.threshold_now(self.words)) if self.custom is None else math.nan
 
     def check_reward(self, reward: object) -> float:
         if type(reward) is float and 0.0 <= reward <= 1.0:

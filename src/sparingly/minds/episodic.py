@@ -85,6 +85,12 @@ class EpisodicMind:
     def decide(self, context: Any) -> Outcome:
         raise InvalidInput("an episodic agent decides whole episodes: policy = agent.plan(), then decide_episode(…)")
 
+    def count_ask(self, context: Any, action: int) -> Any:
+        raise InvalidInput("asks about the steps of an episode cannot be taken over from a record")
+
+    def take_back(self, ticket: Any) -> None:
+        raise InvalidInput("asks about the steps of an episode cannot be taken back")
+
     def learn(self, ticket: int, reward: float) -> None:
         episodic.learn(self.words, ticket, reward)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparingly.checks import number
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.families import linear
-from sparingly.learners.oful import OFUL, Ellipsoid
+from sparingly.learners.oful import OFUL, STALE, Ellipsoid
 from sparingly.ledger import GRANTED, SPENT, Account
 from sparingly.minds.base import Outcome, fill, refuse_for_episodes_only
 from sparingly.protocol import QueryRule
@@ -24,7 +24,7 @@ COUNTERS = [linear.POLICIES, linear.DECISIONS, linear.CLOCK]
 
 
 class LinearMind:
-    """Linear rewards: a context is an array of features (A, d), a ticket is the row that was played."""
+    """Linear rewards: a context is an array of features (A, d), a ticket the row that was played and what it cost."""
 
     def __init__(self, learner: OFUL, rule: Rule | QueryRule, costs: Any, seeds: np.random.SeedSequence) -> None:
         if not our_rule(rule):
@@ -73,10 +73,45 @@ class LinearMind:
 
     def decide(self, context: NDArray[np.float64]) -> Outcome:
         action, ask, width, threshold = linear.decide(self.words, context)
-        return action, ask, width, threshold, context[action].copy() if ask else None
+        return action, ask, width, threshold, self._ticket(context, action) if ask else None
+
+    def _ticket(self, context: NDArray[np.float64], action: int) -> NDArray[np.float64]:
+        """The features of an action, and its price in millionths behind them, (d + 1,)."""
+        prices = self.memory.price
+        return np.append(context[action], float(prices[action if prices.size > 1 else 0]))
+
+    def count_ask(self, context: NDArray[np.float64], action: int) -> NDArray[np.float64]:
+        """Count an ask that was decided elsewhere; its ticket."""
+        ticket = self._ticket(context, action)
+        linear.count_ask(self.words, ticket[:-1], int(ticket[-1]))
+        return ticket
+
+    def take_back(self, ticket: NDArray[np.float64]) -> None:
+        """Undo an ask that nobody has seen."""
+        linear.take_back(self.words, ticket[:-1], int(ticket[-1]))
 
     def learn(self, ticket: NDArray[np.float64], reward: float) -> None:
-        linear.learn(self.words, ticket, reward)
+        linear.learn(self.words, ticket[:-1], reward)
+
+    def threshold(self) -> float:
+        """The width at which the next decision will not be asked about."""
+        return float(linear.threshold_now(self._fresh()))
+
+    def _fresh(self) -> NDArray[np.int64]:
+        """The memory with the rule's inverse up to date; a copy, if it is not: looking changes nothing."""
+        if not np.isinf(self.memory.asked.numbers[STALE]):
+            return self.words
+        words = self.words.copy()
+        linear.freshen_now(words)
+        return words
+
+    def predict(self, features: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """For each row: the estimate, how far the truth may be from it, the width as the rule sees it; (A,) each."""
+        radius, m = linear.radius_now(self.words), linear.open_memory(self._fresh())
+        near, wide = (
+            np.sqrt(np.maximum(((features @ e.inverse) * features).sum(axis=1), 0.0)) for e in (m.known, m.asked)
+        )
+        return features @ self.memory.theta, radius * near, 2.0 * radius * wide
 
     def check_reward(self, reward: object) -> float:
         return number(reward, "a reward", least=-1e12, most=1e12)
@@ -103,5 +138,7 @@ class LinearMind:
         if not 0 <= self.account[SPENT] <= self.account[GRANTED]:
             raise UnreadableFile("the ledger does not add up")
         for x in tickets:
-            if x.shape != (self.learner.dim,) or not np.isfinite(x).all():
+            if x.shape != (self.learner.dim + 1,) or not np.isfinite(x).all():
                 raise UnreadableFile(f"the features of an awaited decision are not {self.learner.dim} finite numbers")
+            if x[-1] not in self.memory.price:
+                raise UnreadableFile("an awaited decision has a price that no action has")

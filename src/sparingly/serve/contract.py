@@ -1,0 +1,356 @@
+"""What goes over the wire: every body that the service takes, every answer that it gives, and their limits.
+
+These types are the one place for it: requests are checked against them, answers are made of them, the OpenAPI document
+is derived from them, and the client returns them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+LARGEST_BODY = 256 * 1024  # bytes
+DEEPEST = 32  # levels of nesting in a body
+MOST_ACTIONS = 1_000
+MOST_CELLS = 100_000  # actions × contexts
+# $ would let one line feed pass behind the end, so none may follow.
+NAME = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$(?!\n)"
+ID = r"^[A-Za-z0-9](?:[A-Za-z0-9._:~@-]{0,126}[A-Za-z0-9])?$(?!\n)"
+
+Name = Annotated[str, Meta(pattern=NAME, description="Letters, digits and . _ - inside; at most 64.")]
+Id = Annotated[str, Meta(pattern=ID, description="Letters, digits and . _ : ~ @ - inside; at most 128.")]
+Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\u0000-\u001f\u007f]+$(?!\n)")]
+Positive = Annotated[float, Meta(gt=0.0, le=1e12)]
+Amount = Annotated[float, Meta(ge=0.0, le=4e12, description="In units of budget; counted in millionths.")]
+Seconds = Annotated[float, Meta(gt=0.0, le=3.2e9)]
+Number = Annotated[float, Meta(ge=-1e12, le=1e12)]
+Time = Annotated[str, Meta(description="RFC 3339, UTC, microseconds.", examples=["2026-01-31T12:00:00.000000Z"])]
+Cost = Annotated[float, Meta(ge=0.0, le=1e6)]
+Row = Annotated[list[Number], Meta(min_length=1, max_length=256)]
+
+
+class Body(Struct, forbid_unknown_fields=True, frozen=True):
+    """A body that is sent to the service: what is not known is refused."""
+
+
+# An agent, as it is created.
+
+
+class UCB1(Body, frozen=True, tag_field="type", tag="UCB1"):
+    """Optimism for each action, with or without contexts."""
+
+    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
+    ties: Literal["first", "random"] = "first"
+
+
+class MOSS(Body, frozen=True, tag_field="type", tag="MOSS"):
+    """MOSS-anytime: a tighter bonus than UCB1."""
+
+    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
+    ties: Literal["first", "random"] = "first"
+
+
+class OFUL(Body, frozen=True, tag_field="type", tag="OFUL"):
+    """Linear rewards: each decision brings a row of features for every action."""
+
+    dim: Annotated[int, Meta(ge=1, le=256)]
+    noise: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
+    delta: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.05
+    ridge: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
+    length: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
+    norm: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
+    radius: Literal["determinant", "simple"] = "determinant"
+    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
+    ties: Literal["first", "random"] = "first"
+
+
+class ExactMatching(Body, frozen=True, tag_field="type", tag="ExactMatching"):
+    """Ask if the budget could still pay for bringing everything to this precision. The default."""
+
+
+class PaperMatching(Body, frozen=True, tag_field="type", tag="PaperMatching"):
+    """The paper's rule, for comparison."""
+
+
+class Matching(Body, frozen=True, tag_field="type", tag="Matching"):
+    """Ask if the interval is wider than α·B^(β−1)."""
+
+    alpha: Annotated[float, Meta(gt=0.0, le=1e6)]
+    beta: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
+
+
+class Greedy(Body, frozen=True, tag_field="type", tag="Greedy"):
+    """Ask whenever the budget allows."""
+
+    policies: Annotated[int, Meta(ge=1, le=64)] = 1
+
+
+class Always(Body, frozen=True, tag_field="type", tag="Always"):
+    """Ask in every round that the budget allows."""
+
+
+class Never(Body, frozen=True, tag_field="type", tag="Never"):
+    """Ask nothing."""
+
+
+class ByGrants(Body, frozen=True, tag_field="by", tag="grants"):
+    """The budget grows by grants only."""
+
+
+class ByClock(Body, frozen=True, tag_field="by", tag="clock"):
+    """The budget grows evenly with time: `amount` in every `every` seconds (50 a day: amount 50, every 86400)."""
+
+    amount: Amount
+    every: Seconds = 86_400.0
+
+
+class ByDecisions(Body, frozen=True, tag_field="by", tag="decisions"):
+    """The budget grows with every decision by `rate` (5 %: 0.05)."""
+
+    rate: Annotated[float, Meta(ge=0.0, le=1e6)]
+
+
+class BudgetBody(Body, frozen=True):
+    """What may be spent: `initial` at once, and what `growth` adds; grants come on top of any growth."""
+
+    initial: Amount = 0.0
+    growth: ByGrants | ByClock | ByDecisions = ByGrants()
+
+
+class Unanswered(Body, frozen=True):
+    """What becomes of an ask that nobody answers. It stays spent: a person was bothered.
+
+    `close_after` seconds it leaves the list of open asks (null: never). An answer after that is kept and marked late;
+    with `late` = "learn" the learner takes it in all the same, with "keep" it is kept for the log only.
+    """
+
+    close_after: Seconds | None = None
+    late: Literal["learn", "keep"] = "learn"
+
+
+class Rewards(Body, frozen=True):
+    """The scale on which people answer: `low` is worth nothing, `high` all (1 to 5 stars: low 1, high 5)."""
+
+    low: Number = 0.0
+    high: Number = 1.0
+
+
+class AgentBody(Body, frozen=True):
+    """An agent: what it chooses from, how it learns, when it asks, and what it may spend."""
+
+    learner: UCB1 | MOSS | OFUL
+    actions: Annotated[list[Label], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
+    contexts: Annotated[list[Label], Meta(min_length=1, max_length=MOST_CELLS)] | None = None
+    costs: Annotated[list[Cost], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
+    rule: ExactMatching | PaperMatching | Matching | Greedy | Always | Never = ExactMatching()
+    budget: BudgetBody = BudgetBody()
+    unanswered: Unanswered = Unanswered()
+    rewards: Rewards = Rewards()
+    lease: Annotated[float, Meta(gt=0.0, le=3.2e9, description="Seconds until a deferred ask expires.")] = 600.0
+    seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    description: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+# What is sent to an agent.
+
+
+class DecisionBody(Body, frozen=True):
+    """Ask for a decision. With an `event_id` of your own a retry gets the same answer, for ever."""
+
+    event_id: Id | UnsetType = UNSET
+    context: Label | Annotated[int, Meta(ge=0, le=MOST_CELLS)] | UnsetType = UNSET
+    features: Annotated[list[Row], Meta(min_length=1, max_length=MOST_ACTIONS)] | UnsetType = UNSET
+    payload: Any = UNSET
+    defer: bool = False
+
+
+class FeedbackBody(Body, frozen=True):
+    """What the action was worth, on the agent's scale of rewards."""
+
+    reward: Number
+
+
+class GrantBody(Body, frozen=True):
+    """More budget. The same grant_id again changes nothing."""
+
+    grant_id: Id
+    amount: Amount
+
+
+class ChargeBody(Body, frozen=True):
+    """Asks that happened but are not in the store, after the restore of an older copy: they are counted as spent."""
+
+    charge_id: Id
+    amount: Amount
+
+
+class NoBody(Body, frozen=True):
+    """Nothing has to be said."""
+
+
+# What comes back.
+
+Reason = Literal["width_reaches_threshold", "below_threshold", "budget_exhausted", "paused"]
+Status = Literal["not_asked", "held", "open", "answered", "unanswered", "released", "expired"]
+
+
+class Budget(Struct, frozen=True):
+    """The budget: granted = spent + held + left. Held is what deferred asks may still cost."""
+
+    granted: float
+    spent: float
+    held: float
+    left: float
+
+
+class Decision(Struct, frozen=True):
+    """What to do, and whether to ask what it was worth. It never changes: a retry gets the same."""
+
+    agent: str
+    event_id: str
+    number: int  # 1, 2, 3, … in the order of the agent's decisions
+    action: str | int  # its name; its number if the agent's actions have no names
+    action_index: int
+    ask: bool
+    reason: Reason
+    width: float  # of the interval around the action's value
+    threshold: float | None  # the rule asks at or above it; null: nothing is wide enough
+    budget: Budget
+    lease_expires_at: Time | None  # for a deferred ask: activate it before then
+    decided_at: Time
+
+
+class Event(Struct, frozen=True):
+    """A decision with what has become of it since."""
+
+    agent: str
+    event_id: str
+    number: int
+    action: str | int
+    action_index: int
+    ask: bool
+    reason: Reason
+    width: float
+    threshold: float | None
+    cost: float
+    status: Status
+    context: str | int | None
+    payload: Any
+    reward: float | None
+    late: bool
+    decided_at: Time
+    due_at: Time | None  # when a held ask expires, or an open one is closed
+    answered_at: Time | None
+
+
+class EventList(Struct, frozen=True):
+    """Some decisions, newest first (asks: oldest first), and where to go on."""
+
+    events: list[Event]
+    next: int | None  # pass it as `before` (asks: `after`) for the next page; null: there is no more
+
+
+class Feedback(Struct, frozen=True):
+    """An answer, as it was taken in."""
+
+    agent: str
+    event_id: str
+    reward: float
+    late: bool
+    learned: bool  # whether the learner took it in
+    answered_at: Time
+
+
+class Booking(Struct, frozen=True):
+    """A grant or a charge, as it was booked, with the budget right after it."""
+
+    agent: str
+    id: str
+    amount: float
+    budget: Budget
+    booked_at: Time
+
+
+class Estimate(Struct, frozen=True):
+    """What is known about one action: the mean of its answers and the interval around it."""
+
+    action: str | int
+    context: str | None
+    mean: float | None  # null: no answer yet
+    low: float | None
+    high: float | None
+    asked: int | None  # null where features tell actions apart: they are not counted one by one
+    answered: int | None
+    width: float  # as the rule sees it, by asks
+
+
+class Estimates(Struct, frozen=True):
+    """The estimates of all actions, for one context or for the features of the latest decision, and the threshold."""
+
+    estimates: list[Estimate]
+    threshold: float | None
+    contexts: list[str] | None
+
+
+class Agent(Struct, frozen=True):
+    """An agent and its counters."""
+
+    name: str
+    body: AgentBody
+    created_at: Time
+    paused: bool
+    decisions: int
+    asks: int
+    answers: int
+    open: int
+    held: int
+    unanswered: int  # closed without an answer; asks = answers + open + held + unanswered
+    budget: Budget
+
+
+class AgentList(Struct, frozen=True):
+    """All agents, by name."""
+
+    agents: list[Agent]
+
+
+class Point(Struct, frozen=True):
+    """The counters of an agent at one moment."""
+
+    at: Time
+    asks: int
+    answers: int
+    granted: float
+    spent: float
+    held: float
+
+
+class History(Struct, frozen=True):
+    """How the budget, the asks and the answers went, oldest first."""
+
+    points: list[Point]
+
+
+class Deleted(Struct, frozen=True):
+    """An agent that is no more."""
+
+    deleted: str
+
+
+class Health(Struct, frozen=True):
+    """Whether the service runs, and if it can decide."""
+
+    status: Literal["ok", "unavailable"]
+    version: str
+    detail: str = ""
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """What went wrong (RFC 9457), in words for a person and a `type` for a program."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    instance: str = ""

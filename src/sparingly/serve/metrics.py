@@ -1,0 +1,119 @@
+"""What Prometheus reads: requests and their times, batches, and the budget of every agent."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from sparingly.ledger import UNIT
+from sparingly.serve.contract import AgentBody
+from sparingly.serve.making import grown
+from sparingly.serve.rows import AgentRow
+
+if TYPE_CHECKING:
+    from sparingly.serve.app import Service
+
+KIND = b"text/plain; version=0.0.4; charset=utf-8"
+TIMES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}  # any other is one of "other": no endless list
+GAUGES = {
+    "granted": "Budget granted so far.",
+    "spent": "Budget spent on asks.",
+    "held": "Budget held by deferred asks.",
+    "decisions": "Decisions made.",
+    "asks": "Asks made or held.",
+    "answers": "Answers taken in.",
+    "open_asks": "Asks that await an answer.",
+}
+
+
+@dataclass(slots=True)
+class Cell:
+    """The requests of one kind: how many, their times added up, and how many within each of TIMES."""
+
+    count: int = 0
+    seconds: float = 0.0
+    within: list[int] = field(default_factory=lambda: [0] * (len(TIMES) + 1))
+
+
+class Metrics:
+    """The counters of one process, and the state of the agents at the moment of reading.
+
+    Counting is written out here: the counters of prometheus_client take a lock each time, and one thread counts.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.agents: Sequence[AgentRow] = ()
+        self._cells: dict[tuple[str, str, int], Cell] = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def served(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        key = (method if method in METHODS else "other", path, status)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cells[key] = Cell()
+        cell.count += 1
+        cell.seconds += seconds
+        cell.within[bisect_left(TIMES, seconds)] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, when Prometheus asks for it (a collector of prometheus_client)."""
+        yield from self._requests()
+        book = self.service.book
+        yield _gauge("sparingly_storage_ok", "1 unless the last batch could not be stored.", [((), not book.trouble)])
+        yield _gauge("sparingly_batches", "Transactions since the start.", [((), book.batches)])
+        yield _gauge("sparingly_orders", "Orders in those transactions.", [((), book.orders)])
+        now = self.service.store.clock()
+        for name, about in GAUGES.items():
+            rows = [((row.name,), _value(row, name, now)) for row in self.agents]
+            yield _gauge(f"sparingly_agent_{name}", about, rows, ["agent"])
+
+    def _requests(self) -> Iterator[Metric]:
+        counts = CounterMetricFamily(
+            "sparingly_requests", "Requests by operation and status.", labels=["method", "path", "status"]
+        )
+        times = HistogramMetricFamily("sparingly_request_seconds", "Time until the answer left.", labels=["path"])
+        paths: dict[str, Cell] = {}
+        for (method, path, status), cell in self._cells.items():
+            counts.add_metric([method, path, str(status)], cell.count)
+            whole = paths.setdefault(path, Cell())
+            whole.seconds += cell.seconds
+            whole.within = [sum(pair) for pair in zip(whole.within, cell.within, strict=True)]
+        for path, whole in paths.items():
+            edges = [*map(str, TIMES), "+Inf"]
+            buckets = list(zip(edges, itertools.accumulate(whole.within), strict=True))
+            times.add_metric([path], buckets, whole.seconds)
+        yield counts
+        yield times
+
+    def text(self, agents: Sequence[AgentRow]) -> bytes:
+        """Everything, as Prometheus reads it."""
+        self.agents = agents
+        return generate_latest(self.registry)
+
+
+def _value(row: AgentRow, name: str, now: int) -> float:
+    if name == "granted":
+        body = msgspec.json.decode(row.body, type=AgentBody)
+        return grown(row, body, max(now, row.last_at), row.decisions)[0] / UNIT
+    value: int = getattr(row, name)
+    return value / UNIT if name in ("spent", "held") else float(value)
+
+
+def _gauge(
+    name: str, about: str, values: Iterable[tuple[Sequence[str], float]], labels: Sequence[str] = ()
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for key, value in values:
+        family.add_metric(key, value)
+    return family

@@ -1,0 +1,181 @@
+"""The shared store: PostgreSQL, for many processes on many hosts.
+
+The agents of a batch are locked by their rows, so batches of different processes about one agent take turns; each first
+lives through what the others have recorded. Times are the database's, so that the clocks of the hosts do not matter.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from sparingly.errors import InvalidInput
+from sparingly.serve.rows import AgentRow, DecisionRow
+from sparingly.serve.store import AGENTS, DECISIONS, Reading, StorageDoubt, Store
+
+SETTINGS: dict[str, str | int] = {
+    "connect_timeout": 5, "application_name": "sparingly", "keepalives_idle": 5, "keepalives_interval": 5,
+    "keepalives_count": 3, "tcp_user_timeout": 15_000,
+}  # fmt: skip
+# A process that hangs in the middle of a transaction must not stop the others; nor may anyone wait for ever. Commits
+# are durable whatever the server's default is.
+SESSION = (
+    "SET lock_timeout = '5s'", "SET statement_timeout = '15s'", "SET idle_in_transaction_session_timeout = '15s'",
+    "SET synchronous_commit = on", "SET default_transaction_isolation = 'read committed'", "SET timezone = 'UTC'",
+)  # fmt: skip
+SCHEMA_LOCK = 7_271_946_113  # any number; who makes the schema holds it
+NOW = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
+
+
+class PostgresStore(Store):
+    """A PostgreSQL database, given by its URL."""
+
+    def __init__(self, url: str, clock: Callable[[], int] | None = None) -> None:
+        try:
+            parts = conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            reason = _first_line(error).replace(url, "…")  # it may hold a password
+            raise InvalidInput(f"--database must be a URL such as postgresql://user@host/name: {reason}") from None
+        self.url = make_conninfo(url, **{key: value for key, value in SETTINGS.items() if key not in parts})
+        host, database = parts.get("host", "localhost"), parts.get("dbname", "")
+        self.name = f"PostgreSQL, database {database} on {host}"  # the password is nobody's business
+        super().__init__(clock or (lambda: time.time_ns() // 1_000 + self._ahead))
+        self._own_time, self._ahead = clock is None, 0  # by how much the database's clock is ahead of this host's
+        self._connection: psycopg.Connection[Any] | None = None
+        self._readers: list[psycopg.Connection[Any]] = []
+        self._closed = False
+        self._guard = threading.Lock()  # of the list of idle readers
+
+    def open(self) -> None:
+        self._begin()
+        try:
+            self.run(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+            found = self.run("SELECT to_regclass('meta') IS NOT NULL AND to_regclass('agents') IS NOT NULL").fetchone()
+            self.prepare_schema(bool(found[0]), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
+            self.commit()
+        except BaseException:
+            self.rollback()
+            self.close()
+            raise
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        try:
+            connection = psycopg.connect(self.url, autocommit=True)
+            for setting in SESSION:
+                connection.execute(setting)
+            return connection
+        except psycopg.Error as error:
+            raise StorageDoubt(f"{self.name} cannot be reached: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        with self._guard:
+            self._closed = True
+            idle, self._readers = self._readers, []
+        for connection in (*idle, *([self._connection] if self._connection is not None else [])):
+            with suppress(psycopg.Error):
+                connection.close()
+        self._connection = None
+
+    def _begin(self) -> None:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = self._connect()
+        self.run("BEGIN")
+
+    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRow], int]:
+        try:
+            self._begin()
+        except StorageDoubt:
+            self.rollback()  # the connection has gone while nobody looked: a new one is worth a try
+            self._begin()
+        found = self.find_agents(names) if names else {}
+        if self._own_time:  # read after the lock is had: records are in the order of their times
+            self._ahead = int(self.run(f"SELECT {NOW}").fetchone()[0]) - time.time_ns() // 1_000
+        return found, self.clock()
+
+    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRow]:
+        """Always in the same order, so that two batches cannot wait for each other."""
+        rows = self.run(f"{AGENTS} WHERE name = ANY(?) ORDER BY id FOR UPDATE", (list(names),))
+        return {row[1]: AgentRow(*row) for row in rows}
+
+    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
+        """All of them in one round trip."""
+        rows = self.run(f"{DECISIONS} AND event_id = ANY(?)", (agent, list(event_ids))) if event_ids else []
+        return [DecisionRow(*row) for row in rows]
+
+    def commit(self) -> None:
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        """After any doubt the connection is given up: a new one has no memory."""
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def run(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
+        if self._connection is None:
+            raise StorageDoubt(f"{self.name} is not connected")
+        try:
+            return self._connection.execute(_translated(sql), arguments or None)
+        except psycopg.Error as error:
+            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        assert self._connection is not None
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_translated(sql), rows)
+        except psycopg.Error as error:
+            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+
+    @contextmanager
+    def reader(self) -> Iterator[Reading]:
+        """A connection of its own, in a transaction that only reads and sees one state."""
+        opened = self._reading()
+
+        def read(sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+            return opened.execute(_translated(sql), arguments or None).fetchall()
+
+        try:
+            yield read
+            opened.execute("COMMIT")
+        except psycopg.Error as error:
+            opened.close()
+            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+        except BaseException:
+            opened.close()
+            raise
+        with self._guard:
+            if not self._closed:
+                self._readers.append(opened)
+                return
+        opened.close()  # the store was closed meanwhile
+
+    def _reading(self) -> psycopg.Connection[Any]:
+        """A connection in such a transaction: an idle one, unless it has gone while nobody looked."""
+        while True:
+            with self._guard:
+                idle = self._readers.pop() if self._readers else None
+            connection = self._connect() if idle is None else idle
+            try:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                return connection
+            except psycopg.Error as error:
+                connection.close()
+                if idle is None:
+                    raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+
+
+def _translated(sql: str) -> Any:
+    """The marks for arguments as psycopg writes them; no statement of ours has a % or a ? of its own."""
+    return sql.replace("?", "%s")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

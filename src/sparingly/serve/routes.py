@@ -1,0 +1,83 @@
+"""Every operation of the service in one table: where it is, who handles it, what it takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sparingly.serve import contract
+from sparingly.serve.contract import AgentBody, ChargeBody, DecisionBody, FeedbackBody, GrantBody, NoBody
+from sparingly.serve.http import Query, Route
+
+if TYPE_CHECKING:
+    from sparingly.serve.app import Service
+
+STATUSES = ("open", "held", "answered", "unanswered", "released", "expired")
+LIMIT = Query(50, least=1, most=1_000, about="How many at the most.")
+
+
+def routes(service: Service) -> Iterator[Route]:
+    """All operations, with what they take and give."""
+    agent = "/v1/agents/{name}"
+    event = agent + "/decisions/{event_id}"
+    yield Route("PUT", agent, service.put_agent, "Create an agent", AgentBody, contract.Agent, (201, 409))
+    yield Route("GET", "/v1/agents", service.get_agents, "List all agents", gives=contract.AgentList)
+    yield Route("GET", agent, service.get_agent, "Show an agent", gives=contract.Agent)
+    yield Route(
+        "DELETE", agent, service.delete_agent, "Delete an agent with all of its records", gives=contract.Deleted,
+        query={"confirm": Query(text=True, about="The agent's name once more.")},
+    )  # fmt: skip
+    yield Route("POST", agent + "/pause", service.post_pause, "Decide, but ask nothing", NoBody, contract.Agent)
+    yield Route("POST", agent + "/resume", service.post_resume, "Ask again", NoBody, contract.Agent)
+    yield Route(
+        "POST", agent + "/decisions", service.post_decision, "Decide what to do, and whether to ask", DecisionBody,
+        contract.Decision, (409,),
+    )  # fmt: skip
+    yield Route(
+        "GET", agent + "/decisions", service.get_decisions, "List decisions, newest first", gives=contract.EventList,
+        query={"limit": LIMIT, "before": Query(about="Where the last page ended: its `next`."),
+               "payload": Query("true", words=("true", "false"), about="Without payloads the answer is short.")},
+    )  # fmt: skip
+    yield Route("GET", event, service.get_decision, "Show a decision", gives=contract.Event)
+    yield Route(
+        "POST", event + "/feedback", service.post_feedback, "Report what the action was worth", FeedbackBody,
+        contract.Feedback, (409,),
+    )  # fmt: skip
+    yield Route(
+        "POST", event + "/activate", service.post_activate, "A deferred ask is shown to someone: spend it", NoBody,
+        contract.Event, (409,),
+    )  # fmt: skip
+    yield Route(
+        "POST", event + "/release", service.post_release, "A deferred ask is withdrawn unseen: refund it", NoBody,
+        contract.Event, (409,),
+    )  # fmt: skip
+    yield Route(
+        "GET", agent + "/asks", service.get_asks, "List asks by status, oldest first", gives=contract.EventList,
+        query={"status": Query("open", words=STATUSES), "limit": LIMIT,
+               "after": Query(0, about="Where the last page ended: its `next`.")},
+    )  # fmt: skip
+    yield Route("POST", agent + "/grants", service.post_grant, "Add to the budget", GrantBody, contract.Booking, (409,))
+    yield Route(
+        "POST", agent + "/charges", service.post_charge, "Count asks as spent that are not in the log", ChargeBody,
+        contract.Booking, (409,),
+    )  # fmt: skip
+    yield Route(
+        "GET", agent + "/estimates", service.get_estimates, "What is known of each action", gives=contract.Estimates,
+        query={"context": Query(text=True, about="The name of a context; the first one by default.")},
+    )  # fmt: skip
+    yield Route(
+        "GET", agent + "/history", service.get_history, "Budget, asks and answers over time", gives=contract.History,
+        query={"points": Query(200, least=2, most=1_000)},
+    )  # fmt: skip
+    yield Route(
+        "GET", agent + "/log", service.get_log, "Everything that is needed for a replay, as a file",
+        gives=("application/x-ndjson", "application/vnd.apache.parquet"),
+        query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
+    )  # fmt: skip
+    yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
+    yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)
+    yield Route("GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",))
+    yield Route("GET", "/openapi.json", service.get_document, "This document", gives=Any)
+    yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
+    yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))
+    yield Route("GET", "/page/{file}", service.get_file, "A part of the page", gives=("*/*",))

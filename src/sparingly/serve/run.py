@@ -1,0 +1,178 @@
+"""Starts the service: opens the store, checks who may come in, and runs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import structlog
+import uvicorn
+from structlog.typing import Processor
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from sparingly.agent import Agent
+from sparingly.errors import InvalidInput
+from sparingly.learners import OFUL, UCB1
+from sparingly.serve.app import Service
+from sparingly.serve.sqlite import SqliteStore
+from sparingly.serve.store import Store
+
+SHORTEST_TOKEN = 16
+LARGEST_HEAD = 2_097_152  # bytes before the end of the headers; a small body may come in the same breath
+
+
+def serve(
+    data: Path | None, database: str | None, host: str, port: int, token_file: Path | None, paused: bool = False
+) -> None:
+    """Run the service until a signal ends it."""
+    token = read_token(token_file) if token_file is not None else None
+    if token is None and not is_loopback(host):
+        raise InvalidInput(
+            f"{host} can be reached by others: give --token-file with a token of your own, or listen on 127.0.0.1. "
+            "A good token: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    log_as_json()
+    store = open_store(data, database)
+    warm_up()
+    serve_from(store, host, port, token, paused)
+
+
+def serve_from(store: Store, host: str, port: int, token: str | None = None, paused: bool = False) -> None:
+    """Serve what an open store holds until a signal ends it."""
+    service = Service(store, token, paused=paused)
+    try:
+        listening = bind(host, port)
+    except OSError as error:
+        store.close()
+        raise InvalidInput(f"{host}:{port} cannot be listened on: {error.strerror}; choose another --port") from None
+    gc.collect()
+    gc.freeze()  # what has been loaded stays: to look through it again and again takes a tenth of the time
+    gc.set_threshold(20_000, 20, 20)  # a batch makes thousands of objects, and hardly any that refer to each other
+    server = Announcing(service, listening)
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(server.run_until_stopped())
+
+
+def warm_up() -> None:
+    """Load the compiled code, or compile it, before anyone waits for an answer."""
+    features = [[1.0, 0.0], [0.0, 1.0]]
+    for learner, context in ((UCB1(2), None), (OFUL(2), features)):
+        agent = Agent(learner, budget=10, seed=0)
+        agent.observe(agent.decide(context).id, 0.5)
+        agent.withdraw(agent.decide(context).id)
+        agent.replay(context, 1, True)  # an ask that was recorded elsewhere
+        assert agent.threshold >= 0.0  # for the estimates, as is the next line
+    agent.predict(features)
+
+
+def open_store(data: Path | None, database: str | None) -> Store:
+    """The store that the options name, ready for use."""
+    if data is not None and database is not None:
+        raise InvalidInput("choose one of --data and --database")
+    if database is None:
+        store: Store = SqliteStore(data or Path("sparingly-data"))
+    else:
+        from sparingly.serve.postgres import PostgresStore
+
+        store = PostgresStore(database)
+    store.open()
+    return store
+
+
+def read_token(path: Path) -> str:
+    """The token in a file that only its owner can read."""
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInput(
+            f"{path} must hold one token of at least {SHORTEST_TOKEN} printable ASCII characters without spaces"
+        )
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        print(f"sparingly: others can read {path}; chmod 600 keeps them out", file=sys.stderr)
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; on port 0 the system chooses."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(2048)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+class Bounded(HttpToolsProtocol):
+    """Hangs up on whoever sends headers without end; the parser alone would take them all."""
+
+    head: int | None = 0  # bytes since the last request was complete; none while a body is read
+
+    def data_received(self, data: bytes) -> None:
+        if self.head is not None:
+            self.head += len(data)
+            if self.head > LARGEST_HEAD:
+                self.transport.close()
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self.head = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.head = 0
+        super().on_message_complete()
+
+
+class Announcing:
+    """A uvicorn server that says where it is once it answers."""
+
+    def __init__(self, service: Service, listening: socket.socket) -> None:
+        self.listening = listening
+        self.config = uvicorn.Config(
+            service, lifespan="on", log_config=None, access_log=False, server_header=False, date_header=False,
+            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=Bounded,
+        )  # fmt: skip
+
+    async def run_until_stopped(self) -> None:
+        """Serve, and print the address when the first request can be answered."""
+        server = uvicorn.Server(self.config)
+        serving = asyncio.create_task(server.serve(sockets=[self.listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            host, port = self.listening.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            print(f"sparingly: serving on http://{shown}:{port}", flush=True)
+        await serving
+
+
+def log_as_json() -> None:
+    """One JSON object a line on stderr, for what went wrong and what came back; also for what uvicorn has to say."""
+    steps: list[Processor] = [
+        structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]  # fmt: skip
+    render = structlog.processors.JSONRenderer()
+    structlog.configure(processors=[*steps, render], logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    handler = logging.StreamHandler(sys.stderr)
+    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, render]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=steps, processors=last))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -1,0 +1,204 @@
+"""Ways around the guards, and what must not take an agent down: each was possible once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from sparingly.serve import book, store
+from sparingly.serve.sqlite import SqliteStore
+from tests.serving import running, serving
+from tests.test_serve_api import ARMS, LINEAR, ROWS, ask, driving
+
+TOKEN = "a-token-of-thirty-two-characters"
+
+
+def raw(url: str, text: bytes, patience: float = 10.0) -> bytes:
+    """Send bytes as they are; what comes back until the other side is silent or hangs up."""
+    parts = urlsplit(url)
+    got = b""
+    with socket.create_connection((parts.hostname, parts.port), timeout=patience) as stream:
+        try:
+            stream.sendall(text)
+            while b"\r\n\r\n" not in got:
+                piece = stream.recv(65_536)
+                if not piece:
+                    break
+                got += piece
+        except OSError:
+            pass
+    return got
+
+
+def line(method: str, target: str, *headers: str) -> bytes:
+    return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    with serving("--data", str(folder / "data"), "--port", "0", "--token-file", str(file)) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "*/v1/agents"), ("GET", "*/metrics"), ("DELETE", "*/v1/agents/x?confirm=x"), ("GET", "x/v1/agents"),
+        ("GET", "//v1/agents"), ("GET", "/v1/agents"), ("GET", "/V1/agents"), ("GET", "/%761/agents"), ("GET", "/v1"),
+        ("GET", "/metrics"), ("GET", "/metrics/"), ("GET", "http://localhost/v1/agents"), ("GET", "/./v1/agents"),
+    ],
+)  # fmt: skip
+def test_no_path_leads_past_the_token(guarded, method, target):
+    status = int(raw(guarded, line(method, target)).split(b" ")[1])
+    assert status in (400, 401), target
+
+
+def test_the_token_opens(guarded):
+    assert raw(guarded, line("GET", "/v1/agents", f"Authorization: Bearer {TOKEN}")).startswith(b"HTTP/1.1 200")
+    assert raw(guarded, line("GET", "/healthz")).startswith(b"HTTP/1.1 200")
+
+
+def test_no_page_from_elsewhere_can_act_without_a_token(tmp_path):
+    with serving("--data", str(tmp_path), "--port", "0") as url:
+        for origin, status in (("http://evil.example", 421), ("null", 421), ("http://localhost", 404)):
+            for step in ("pause", "resume"):
+                request = line("POST", f"/v1/agents/x/{step}", f"Origin: {origin}", "Content-Length: 0")
+                assert raw(url, request).split(b" ")[1] == str(status).encode(), (origin, step)
+
+
+def test_headers_without_end_are_hung_up_on(tmp_path):
+    with serving("--data", str(tmp_path), "--port", "0") as url:
+        assert raw(url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 3_000_000) == b""
+        assert b" 413 " in raw(url, line("POST", "/v1/agents/x/grants", "Content-Length: " + "0" * 5_000 + "99999999"))
+        assert raw(url, line("GET", "/healthz")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("lost", ["sparingly.sqlite", "sparingly.sqlite-wal", "sparingly.lock"])
+def test_nothing_is_asked_once_a_file_is_gone(tmp_path, lost):
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        (tmp_path / lost).unlink()
+        body = {"event_id": "e", "context": "x"}
+        told = ask(driver, "POST", "/v1/agents/one/decisions", body, 503)
+        assert "nothing is asked" in told["detail"]
+
+
+def test_a_snapshot_that_cannot_be_stored_stands_in_nobodys_way(tmp_path, monkeypatch):
+    def full(self, *arguments):
+        raise store.StorageDoubt("no room for a snapshot")
+
+    monkeypatch.setattr(book, "SNAPSHOT", 3)
+    monkeypatch.setattr(SqliteStore, "keep_snapshot", full)
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for t in range(10):
+            ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x"})
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": "sparingly agent", "version": 99}'])
+def test_a_snapshot_that_cannot_be_read_is_replaced_by_the_log(tmp_path, text):
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for t in range(5):
+            ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x"})
+        before = ask(driver, "GET", "/v1/agents/one/estimates")
+        driver.restart(0)
+        with driver.services[0].store.reader() as read:
+            assert read("SELECT COUNT(*) FROM snapshots")[0][0] == 1
+        driver.services[0].store.run("UPDATE snapshots SET body = ?", (text,))
+        assert ask(driver, "GET", "/v1/agents/one/estimates") == before
+
+
+def test_many_leases_expire_bit_by_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SWEEP", 4)
+    with driving(tmp_path) as driver:
+        body = {**ARMS, "lease": 0.2, "budget": {"initial": 1e6}, "rule": {"type": "Always"}}
+        ask(driver, "PUT", "/v1/agents/one", body, 201)
+        for t in range(10):
+            ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x", "defer": True})
+        held = []
+        for _ in range(60):
+            held.append(ask(driver, "GET", "/v1/agents/one")["held"])
+            if held[-1] == 0:
+                break
+            driver.runner.run(asyncio.sleep(0.1))
+        assert held[-1] == 0
+        assert ask(driver, "GET", "/v1/agents/one")["budget"]["held"] == 0.0
+
+
+def test_a_deleted_agent_is_gone_at_once_and_its_records_soon(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SLICE", 3)
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for t in range(10):
+            ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x"})
+        ask(driver, "DELETE", "/v1/agents/one?confirm=one")
+        ask(driver, "GET", "/v1/agents/one", status=404)
+        assert ask(driver, "GET", "/v1/agents") == {"agents": []}
+        driver.restart(0)  # what was left to do goes on
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for _ in range(100):
+            with driver.services[0].store.reader() as read:
+                left = read("SELECT COUNT(*) FROM decisions")[0][0], read("SELECT COUNT(*) FROM agents")[0][0]
+            if left == (0, 1):
+                break
+            driver.runner.run(asyncio.sleep(0.1))
+        assert left == (0, 1)
+        assert ask(driver, "GET", "/v1/agents/one")["decisions"] == 0
+
+
+def test_answers_are_the_same_after_a_restart(tmp_path):
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/two", {**LINEAR, "rewards": {"low": -1.0, "high": 1.0}}, 201)
+        ask(driver, "POST", "/v1/agents/two/decisions", {"event_id": "e", "features": ROWS})
+        path = "/v1/agents/two/decisions/e/feedback"
+        first = driver.call(0, "POST", path, {"reward": -0.0})
+        estimates = ask(driver, "GET", "/v1/agents/two/estimates")
+        assert len(estimates["estimates"]) == 2
+        driver.restart(0)
+        assert driver.call(0, "POST", path, {"reward": -0.0}) == first
+        assert ask(driver, "GET", "/v1/agents/two/estimates") == estimates
+
+
+def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "PAGE_BYTES", 1_000)
+    with driving(tmp_path) as driver:
+        body = {**ARMS, "budget": {"initial": 1e6}, "rule": {"type": "Always"}}
+        ask(driver, "PUT", "/v1/agents/one", body, 201)
+        for t in range(7):
+            payload = "x" * (400 if t != 4 else 5_000)
+            ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x", "payload": payload})
+        sizes, numbers, after = [], [], 0
+        while after is not None:
+            page = ask(driver, "GET", f"/v1/agents/one/asks?after={after}")
+            numbers += [event["number"] for event in page["events"]]
+            sizes.append(len(page["events"]))
+            after = page["next"]
+        assert numbers == list(range(1, 8))
+        assert sizes == [2, 2, 1, 2]
+        assert len(ask(driver, "GET", "/v1/agents/one/decisions?payload=false")["events"]) == 7
+        lines = driver.call(0, "GET", "/v1/agents/one/log")[1].splitlines()
+        assert [json.loads(text)["seq"] for text in lines] == list(range(8))
+
+
+def test_greedy_may_not_fill_the_memory(tmp_path):
+    with driving(tmp_path) as driver:
+        many = {"learner": {"type": "UCB1"}, "actions": [f"a{i}" for i in range(100)], "contexts": list("abcdefghij")}
+        body = {**many, "contexts": [f"c{i}" for i in range(500)], "rule": {"type": "Greedy", "policies": 64}}
+        assert "Greedy" in ask(driver, "PUT", "/v1/agents/one", body, 422)["detail"]
+        ask(driver, "PUT", "/v1/agents/two", {**many, "rule": {"type": "Greedy", "policies": 64}}, 201)
+
+
+def test_whatever_is_logged_is_json(tmp_path):
+    with running("--data", str(tmp_path), "--port", "0") as service:
+        assert b" 400 " in raw(service.url, b'rubbish "quoted"\r\n\r\n')
+        written = service.complaints().splitlines()
+    assert any("Invalid HTTP request" in json.loads(text)["event"] for text in written)
