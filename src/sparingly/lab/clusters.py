@@ -1,0 +1,149 @@
+"""Where the cells of a sweep run: processes of this machine, a dask cluster, or ray, all of them through joblib.
+
+A cluster is opened in a `with` block; one that is started here ends there, one that was there before stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sparingly.checks import choice
+from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
+
+PLACES = ("local", "dask", "ray")
+PATIENCE = 10.0  # seconds until an address counts as not answering
+
+
+class WorkerDied(Exception):
+    """A worker process came to its end in the middle of the work; what it was doing is to be done again."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A back end of joblib that is ready to work."""
+
+    backend: str
+    jobs: int  # -1: as many as the cluster has
+    deaths: tuple[type[BaseException], ...]  # what it raises when a worker dies
+    remote: bool = False  # whether workers may have another code than this process
+
+    def each(self, call: Callable[[Any], Any], items: Iterable[Any], apart: bool = False) -> Iterator[Any]:
+        """The results of `call` for all items, as they come; `apart` from this process, whatever happens to it."""
+        import joblib
+
+        jobs = max(self.jobs, 2) if apart and self.jobs > 0 else self.jobs  # joblib runs one job in this process
+        try:
+            with joblib.parallel_config(backend=self.backend):
+                parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+                yield from parallel(joblib.delayed(call)(item) for item in items)
+        except self.deaths as error:
+            raise WorkerDied(str(error)) from error
+        except (OSError, CancelledError) as error:  # of the cluster: cells bring their errors as text
+            raise SparinglyError(f"the cluster no longer answers ({error}); what is done is kept") from error
+
+
+@contextmanager
+def opened(on: str, address: str | None = None, jobs: int | None = None) -> Iterator[Cluster]:
+    """The cluster that the words of the command line stand for."""
+    choice(on, "--on", PLACES)
+    try:
+        import joblib
+    except ImportError:
+        raise MissingExtra("a sweep", "lab") from None
+    if address is not None and on == "local":
+        raise InvalidInput("--address is that of a cluster: say --on dask or --on ray with it")
+    if address is not None and jobs is not None:
+        raise InvalidInput("--jobs is for workers started here; the cluster at --address has its own")
+    if address is not None:
+        _knock(on, address)
+    workers = jobs or joblib.cpu_count()
+    if on == "local":
+        yield Cluster("loky", workers, (BrokenExecutor,))
+    else:
+        with (_dask if on == "dask" else _ray)(address, workers) as cluster:
+            yield cluster
+
+
+@contextmanager
+def _dask(address: str | None, workers: int) -> Iterator[Cluster]:
+    try:
+        from distributed import Client, LocalCluster
+        from distributed.scheduler import KilledWorker
+    except ImportError:
+        raise MissingExtra("a sweep on dask", "dask") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a worker that dies is no news: its cells run again
+    if address is not None:
+        try:
+            client = Client(address, timeout=PATIENCE, set_as_default=True)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"no dask scheduler answers at {address}: {' '.join(str(error).split())}") from None
+        with client:
+            yield Cluster("dask", -1, (KilledWorker,), remote=True)
+        return
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0,
+            local_directory=scratch, silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster),
+    ):  # fmt: skip
+        yield Cluster("dask", -1, (KilledWorker,))
+
+
+@contextmanager
+def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a sweep is nobody else's business
+    if address is None or address.startswith(("127.", "localhost")):
+        # Despite its name, this is what keeps ray on the loopback interface. It is read on import.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    try:
+        import joblib
+        import ray
+        from ray.util.joblib.ray_backend import RayBackend
+    except ImportError:
+        raise MissingExtra("a sweep on ray", "ray") from None
+
+    class Streaming(RayBackend):  # type: ignore[misc]
+        """Hands results out as they come; ray's own waits for the last one, which a sweep must not."""
+
+        supports_return_generator = True
+
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+    else:
+        try:
+            ray.init(address, **quiet)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise InvalidInput(f"no ray cluster answers at {address}: {' '.join(str(error).split())}") from None
+    logging.getLogger("ray.util.multiprocessing.pool").setLevel(logging.ERROR)
+    joblib.register_parallel_backend("ray", Streaming)
+    try:
+        yield Cluster("ray", workers if address is None else -1, (ray.exceptions.RayError,), address is not None)
+    finally:
+        ray.shutdown()
+
+
+def _knock(what: str, address: str) -> None:
+    """See whether anybody is there at all: dask and ray themselves take long to give up, and say much."""
+    if address == "auto" and what == "ray":
+        return
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        example = "tcp://10.0.0.5:8786" if what == "dask" else "10.0.0.5:6379"
+        raise InvalidInput(f"--address must be like {example}, not {address!r}")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
+            if what == "dask" and not address.startswith("tls") and not line.recv(1):  # a scheduler speaks first
+                raise ConnectionError("no scheduler")
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(f"nobody answers at {address} ({error}); is the {what} cluster up?") from None

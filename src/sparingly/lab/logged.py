@@ -1,0 +1,198 @@
+"""What a policy would have earned, from a log of what another one did: replay, inverse propensity, doubly robust.
+
+A logged reward is shown to the learner only in a round in which its rule asked and its budget paid; estimates use the
+others as well, to score what it chose.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from sparingly.agent import Agent
+from sparingly.checks import probability, whole
+from sparingly.errors import InvalidInput
+from sparingly.lab.playing import Play, Uniform, agent_for
+from sparingly.problems.real import Logged, warn
+from sparingly.protocol import QueryRule
+from sparingly.randomness import seed_sequence
+from sparingly.rules import Rule
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FEW = 100  # rounds, or as many as the weights are worth, below which an estimate deserves a warning
+FEW_REWARDS = 10  # the same for rows with a reward above 0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean reward a round with its interval, and how many rounds of even weight it is worth."""
+
+    method: str
+    value: float
+    low: float
+    high: float
+    effective: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` returns: the learning as it was replayed, and estimates of the policy that came of it."""
+
+    replay: Play
+    estimates: tuple[Estimate, ...]  # "replay" is of the rounds while learning, the others of the policy at its end
+    level: float
+
+    def __getitem__(self, method: str) -> Estimate:
+        return next(estimate for estimate in self.estimates if estimate.method == method)
+
+
+def horizon(log: Logged, rows: int | None = None) -> int:
+    """So many rounds a replay can count on: it takes each of N rows with the least propensity c, N·c in the mean."""
+    mean = (len(log) if rows is None else rows) * float(log.propensity.min())
+    return max(int(mean - 3.0 * math.sqrt(mean)), 1)
+
+
+def replay(
+    log: Logged,
+    learner: Any,
+    rule: Rule | QueryRule | Uniform,
+    budget: float,
+    rounds: int | None = None,
+    seed: int = 0,
+    rows: Integers | None = None,
+) -> tuple[Play, Agent]:
+    """An agent lives through the rows in which it would have done what was done; also the agent at the end.
+
+    Rejection sampling: a row counts if the agent's action is the logged one and a coin of probability c/propensity
+    falls right, c being the least propensity. So whatever the agent does, a row counts with probability c, and the rows
+    that count are like fresh ones (Li et al., 2011). In the others the agent has decided nothing.
+    """
+    length = whole(horizon(log) if rounds is None else rounds, "rounds")
+    for_rows, for_coins, for_agent = seed_sequence(whole(seed, "seed", least=0, most=2**64)).spawn(3)
+    if rows is None:
+        rows = np.random.default_rng(for_rows).permutation(len(log))
+    coins = np.random.default_rng(for_coins).random(rows.size) * log.propensity[rows] < log.propensity.min()
+    agent = agent_for(learner, rule, budget, length, for_agent)
+    kept: list[tuple[int, int, bool]] = []
+    refused: set[tuple[Any, int]] = set()  # in this state of the agent: a context, and an action that it does not take
+    for row in rows[coins].tolist():
+        same = (row if log.contexts is None else int(log.contexts[row]), int(log.taken[row]))
+        if same in refused:
+            continue
+        trial = copy.copy(agent)
+        decision = trial.decide(log.context(row))
+        if decision.action != log.taken[row]:
+            refused.add(same)
+            continue
+        agent = trial
+        refused.clear()
+        if decision.ask:
+            agent.observe(decision.id, log.reveal(row))
+        kept.append((row, decision.action, decision.ask))
+        if len(kept) == length:
+            break
+    if len(kept) < FEW:
+        warn(f"the replay found {len(kept)} rounds in {rows.size:,} rows; its mean says little")
+    if not kept:
+        raise InvalidInput("no row of the log could be replayed: the learner never did what was done")
+    found, actions, asked = (np.array(part) for part in zip(*kept, strict=True))
+    return Play(found, actions, asked, log.reward[found], agent.ledger), agent
+
+
+def evaluate(
+    log: Logged, learner: Any, rule: Rule | QueryRule | Uniform, budget: float, seed: int = 0, level: float = 0.95
+) -> Evaluation:
+    """Replay half of the log under the budget, then estimate on the other half what the policy that came of it earns.
+
+    The policy is the agent as it stands, frozen. Its value is estimated by inverse propensity ("ips"), the same with
+    the weights divided by their sum ("snips"), and doubly robust ("dr"), whose model of the rewards (means of cells, or
+    ridge regression) is fitted on the first half. Intervals are normal: mean ± z·standard error, for snips by
+    linearization; that of "replay" holds for the noise of the rewards in this one run. With a small effective sample
+    they are too short.
+    """
+    probability(level, "level")
+    order = np.random.default_rng(seed).permutation(len(log))
+    first, second = np.sort(order[: len(log) // 2]), np.sort(order[len(log) // 2 :])
+    mixed = np.random.default_rng(seed).permutation(first)
+    played, agent = replay(log, learner, rule, budget, horizon(log, first.size), seed, mixed)
+    chosen = _choices(agent, log, second)
+    weights = (chosen == log.taken[second]) / log.propensity[second]
+    reward = log.reward[second]
+    expected, predicted = _model(log, first, second, chosen)
+    z = float(stats.norm.ppf(0.5 + level / 2.0))
+    total = max(float(weights.sum()), 1e-300)
+    effective = total**2 / max(float((weights**2).sum()), 1e-300) if weights.any() else 0.0
+    _warn_if_few(weights, reward, effective)
+    share = float((weights * reward).sum()) / total if weights.any() else math.nan
+    errors = weights * (reward - share)
+    return Evaluation(
+        played,
+        (
+            _mean("replay", played.rewards, z, played.rewards.size),
+            _mean("ips", weights * reward, z, effective),
+            _around("snips", share, z * math.sqrt(float((errors**2).sum())) / total, effective),
+            _mean("dr", expected + weights * (reward - predicted), z, effective),
+        ),
+        level,
+    )
+
+
+def _choices(agent: Agent, log: Logged, rows: Integers) -> Integers:
+    """What the agent would do next, in each of the rows; it stays as it is."""
+
+    def choice(row: int) -> int:
+        return copy.copy(agent).decide(log.context(row)).action
+
+    if log.contexts is None:
+        return np.array([choice(row) for row in rows.tolist()])
+    firsts = np.unique(log.contexts[rows], return_index=True)[1]
+    by_context = {int(log.contexts[row]): choice(row) for row in rows[firsts].tolist()}
+    return np.array([by_context[context] for context in log.contexts[rows].tolist()])
+
+
+def _warn_if_few(weights: Floats, reward: Floats, effective: float) -> None:
+    matching, rewarded = int((weights > 0).sum()), int(((weights > 0) & (reward > 0)).sum())
+    if effective < FEW:
+        warn(
+            f"{matching} rows of {weights.size:,} have the action that the policy takes, worth {effective:.0f} of even "
+            "weight: estimates from so few are rough, and their intervals too short"
+        )
+    elif rewarded < FEW_REWARDS:
+        warn(
+            f"of the {matching} rows that have the action that the policy takes, {rewarded} "
+            "have a reward above 0: intervals of such rare rewards are too short"
+        )
+
+
+def _mean(method: str, values: Floats, z: float, effective: float) -> Estimate:
+    half = z * float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.inf
+    return _around(method, float(values.mean()), half, effective)
+
+
+def _around(method: str, value: float, half: float, effective: float) -> Estimate:
+    return Estimate(method, value, value - half, value + half, float(effective))
+
+
+def _model(log: Logged, first: Integers, second: Integers, chosen: Integers) -> tuple[Floats, Floats]:
+    """What a model fitted on the rows `first` expects in the rows `second`: of the chosen actions, of those taken."""
+    if log.contexts is not None:
+        size = (log.groups, len(log.actions))
+        count, total = np.zeros(size), np.zeros(size)
+        np.add.at(count, (log.contexts[first], log.taken[first]), 1.0)
+        np.add.at(total, (log.contexts[first], log.taken[first]), log.reward[first])
+        means = (total + log.reward[first].mean()) / (count + 1.0)  # one more answer, the overall mean, for each cell
+        return means[log.contexts[second], chosen], means[log.contexts[second], log.taken[second]]
+    inputs = np.stack([log.context(row)[log.taken[row]] for row in first.tolist()])
+    gram = inputs.T @ inputs + np.eye(log.dim)
+    theta = np.linalg.solve(gram, inputs.T @ log.reward[first])
+    both = [(log.context(row) @ theta)[[a, log.taken[row]]] for row, a in zip(second.tolist(), chosen, strict=True)]
+    expected, predicted = np.array(both).T
+    return expected, predicted

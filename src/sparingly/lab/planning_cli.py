@@ -1,0 +1,87 @@
+"""What `sparingly plan` does: reads its options, runs the plan, prints the answer and says where the rest is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sparingly.errors import InvalidInput
+from sparingly.lab import planning, planning_report
+from sparingly.problems import real
+from sparingly.problems.reading import SEVERAL, SINGLE, from_table
+
+
+def run(
+    data: str, budgets: str, rules: str, learner: str | None, columns: list[str], out: Path | None,
+    numbers: dict[str, Any], rescale: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Plan, print and write."""
+    console = Console()
+    amounts = budgets_from(budgets)
+    names = [name.strip() for name in re.split(r",(?![^(]*\))", rules) if name.strip()]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", real.DataWarning)
+        rounds = read(data, columns, rescale)
+    folder = out or Path("results") / "plan" / rounds.name
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
+    chosen = None if learner is None else planning.learner_from(learner, rounds)
+    if not quiet:
+        runs = numbers["runs"] * (2 + len(names) * len(amounts))
+        console.print(f"{rounds!r}: {runs} runs …", markup=False, highlight=False)
+    plan = planning.plan(rounds, amounts, names, chosen, **numbers)
+    notes = [*dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, real.DataWarning)), *plan.notes]
+    console.print(planning_report.table(plan))
+    for line in planning_report.answers(plan):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(f"Warning: {note}", markup=False, highlight=False, soft_wrap=True)
+    path = planning_report.write(plan, folder, tuple(notes))
+    console.print(f"Report: {path}\nFigure and data beside it.", soft_wrap=True, markup=False)
+
+
+def budgets_from(text: str) -> list[float]:
+    """Numbers with commas between them; 1_000 is a thousand.
+
+    >>> budgets_from("100, 1_000")
+    [100.0, 1000.0]
+    """
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InvalidInput(f"--budgets are numbers with commas between them, like 100,300,1000; not {text!r}") from None
+
+
+def columns_from(given: list[str]) -> dict[str, Any] | None:
+    """--columns as a map: what follows a part, up to the next one, are its columns.
+
+    >>> columns_from(["context=page,action=item", "features=a,b,c"])
+    {'context': 'page', 'action': 'item', 'features': ['a', 'b', 'c']}
+    """
+    parts: dict[str, list[str]] = {}
+    current = ""
+    for piece in (piece.strip() for text in given for piece in text.split(",")):
+        part, equals, name = piece.partition("=")
+        if equals and part in (*SINGLE, *SEVERAL):
+            current, piece = part, name
+        elif not current:
+            raise InvalidInput(
+                f"--columns must be PART=COLUMN with a part among {', '.join((*SINGLE, *SEVERAL))}, not {piece!r}"
+            )
+        parts.setdefault(current, []).append(piece)
+    single = {part: names[0] for part, names in parts.items() if part in SINGLE and len(names) == 1}
+    return {**parts, **single} or None
+
+
+def read(data: str, columns: list[str], rescale: bool) -> real.Table | real.Logged:
+    """A built-in set by its name, or a file."""
+    if data in real.BUILT_IN and not Path(data).exists():
+        if columns:
+            raise InvalidInput(f"{data} is a built-in set; --columns is for files")
+        return real.built_in(data)
+    if not Path(data).exists() and not Path(data).suffix:
+        raise InvalidInput(f"{data!r} is neither a file nor one of {', '.join(real.BUILT_IN)}")
+    return from_table(data, columns_from(columns), rescale)

@@ -1,0 +1,242 @@
+"""A budget plan for people: a table for the terminal, a figure, a short report, and the data behind them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from matplotlib.figure import Figure
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from sparingly.lab.planning import GOAL, PARTS, Need, Plan
+from sparingly.lab.results import COLOURS, DASHES, MARKERS
+
+UNIFORM = "uniform"
+HEADS = ("rule", "budget", "asks", "reward", "±", "of always", "of its gain")
+TOP = 5  # actions or contexts that are listed
+
+
+def number(x: float) -> str:
+    """A budget, or a number of asks."""
+    return f"{x:,.12g}"
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """One row for each rule and budget, then the two ends: asking always and never."""
+    lines = []
+    for rule, curve in plan.curves.items():
+        for place, budget in enumerate(plan.budgets):
+            mean, low, high = plan.interval(curve.reward[place])
+            asks = number(round(float(curve.asks[place].mean())))
+            shares = (plan.share(rule, place), plan.share(rule, place, "gain"))
+            lines.append((rule, number(budget), asks, *_reward(mean, low, high), *map(_percent, shares)))
+    for name, values, total in (("always", plan.always, plan.rounds), ("never", plan.never, 0)):
+        lines.append((f"asking {name}", "", number(total), *_reward(*plan.interval(values)), "", ""))
+    return lines
+
+
+def _reward(mean: float, low: float, high: float) -> tuple[str, str]:
+    half = (high - low) / 2.0
+    return f"{mean:.4f}", f"{half:.4f}" if math.isfinite(half) else "–"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if math.isfinite(share) else "–"
+
+
+def table(plan: Plan) -> Grid:
+    """The curve as a table."""
+    grid = Grid(title=escape(heading(plan)), caption=f"{100 * plan.level:g} % intervals; {meaning(plan)}")
+    for head in HEADS:
+        grid.add_column(head, justify="left" if head == "rule" else "right", no_wrap=True)
+    for line in rows(plan):
+        grid.add_row(*map(escape, line))
+    return grid
+
+
+def heading(plan: Plan) -> str:
+    """What was planned."""
+    return f"{plan.data.name}: reward against budget, {plan.rounds:,} rounds, {plan.runs} runs"
+
+
+def meaning(plan: Plan) -> str:
+    """What the intervals hold for."""
+    if plan.logged:
+        return "each run replays a resample of the log; ± is z times the standard deviation of the runs"
+    return "± is Student's interval of the mean over runs, each of which draws its rounds from the table"
+
+
+def answers(plan: Plan) -> list[str]:
+    """The smallest budgets, in sentences."""
+    if plan.always.mean() <= plan.never.mean():
+        return ["Asking always earns no more than asking never: feedback teaches this learner nothing on this data."]
+    lines = []
+    for rule in plan.curves:
+        for of, words in (("reward", "reward of asking always"), ("gain", "gain of asking always over asking never")):
+            lines.append(f"{rule}: {100 * GOAL:g} % of the {words} {_needed(plan, plan.need(rule, of))}.")
+    return lines
+
+
+def _needed(plan: Plan, need: Need) -> str:
+    if math.isinf(need.budget):
+        return f"is not reached with {number(plan.budgets[-1])} or less"
+    ends = [number(round(x)) if math.isfinite(x) else "beyond those tried" for x in (need.low, need.high)]
+    if need.budget <= plan.budgets[0]:
+        return f"is reached with {number(need.budget)}, the smallest budget tried (interval to {ends[1]})"
+    return f"needs about {number(round(need.budget))} asks (interval {ends[0]} to {ends[1]})"
+
+
+def against_uniform(plan: Plan) -> list[str]:
+    """How each rule compares with uniform asking at the same budget."""
+    if UNIFORM not in plan.curves or plan.logged or plan.runs < 2:
+        return []
+    lines = []
+    for rule, curve in plan.curves.items():
+        for place, budget in enumerate(plan.budgets):
+            if rule != UNIFORM:
+                mean, low, high = plan.interval(curve.reward[place] - plan.curves[UNIFORM].reward[place])
+                p = plan.better(rule, UNIFORM, place)
+                lines.append(f"| {rule} | {number(budget)} | {mean:+.4f} | [{low:+.4f}, {high:+.4f}] | {_p(p)} |")
+    return lines
+
+
+def _p(value: float) -> str:
+    return f"{value:.1e}" if math.isfinite(value) else "–"
+
+
+def report(plan: Plan, notes: tuple[str, ...]) -> str:
+    """The plan as Markdown, with what deserves a look."""
+    middle = len(plan.budgets) // 2
+    text = [
+        f"# {heading(plan)}", "",
+        f"Data: {plan.data.source or plan.data.name}, {len(plan.data):,} rows, {len(plan.data.actions)} actions. "
+        f"Learner: `{plan.learner!r}`. Seed {plan.seed}.", "",
+        "![Reward against budget, and when each rule asks](figure.png)", "",
+        "## How many questions to ask", "", *(f"- {line}" for line in answers(plan)), "",
+        f"Interpolated between the budgets tried; {100 * plan.level:g} % intervals from resampled runs.", "",
+        "## Reward against budget", "", _markdown(HEADS, rows(plan)), "",
+        "Reward is the mean of a round; `Always` asks in every round until the budget is spent. "
+        f"{100 * plan.level:g} % intervals: {meaning(plan)}.", "",
+    ]  # fmt: skip
+    compared = against_uniform(plan)
+    if compared:
+        text += [
+            "## Against asking at random", "",
+            "Differences to uniform asking at the same budget, in the same rounds; p is of a one-sided paired t-test, "
+            "for one comparison: multiply it by their number.", "",
+            "| rule | budget | difference | interval | p |", "|---|---:|---:|---:|---:|", *compared, "",
+        ]  # fmt: skip
+    text += [f"## Where the asks go (budget {number(plan.budgets[middle])})", "", *_spending(plan, middle), ""]
+    if notes:
+        text += ["## Warnings", "", *(f"- {note}" for note in notes), ""]
+    return "\n".join(text)
+
+
+def _markdown(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+    rule = "|---|" + "---:|" * (len(heads) - 1)
+    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def _spending(plan: Plan, place: int) -> list[str]:
+    """For each rule: how much of its asks goes to the beginning, and to which actions and contexts."""
+    lines = []
+    for rule, curve in plan.curves.items():
+        total = float(curve.when[place].sum())
+        if total == 0.0:
+            lines.append(f"- {rule}: asks nothing.")
+            continue
+        early = float(curve.when[place][: PARTS // 10].sum()) / total
+        words = [f"{early:.0%} in the first tenth of the rounds"]
+        words.append("by action " + _largest(curve.by_action[place] / total, plan.data.actions))
+        if plan.data.groups > 1:
+            names = tuple(f"context {i}" for i in range(plan.data.groups))
+            words.append("by context " + _largest(curve.by_context[place] / total, names))
+        lines.append(f"- {rule}: {total:,.0f} asks; {'; '.join(words)}.")
+    return lines
+
+
+def _largest(shares: Any, names: tuple[str, ...]) -> str:
+    order = np.argsort(-shares, kind="stable")[:TOP]
+    rest = ", …" if shares.size > TOP else ""
+    return ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order) + rest
+
+
+def figure(plan: Plan) -> Figure:
+    """Left the reward against the budget, right when each rule asks, at the middle one of the budgets."""
+    with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        page = Figure(figsize=(10.4, 4.2), layout="constrained")
+        left, right = page.subplots(1, 2)
+        for name, values, dashes in (("asking always", plan.always, "-"), ("asking never", plan.never, ":")):
+            left.axhline(float(values.mean()), color="0.45", linestyle=dashes, linewidth=2, label=name)
+        middle = len(plan.budgets) // 2
+        for place, (rule, curve) in enumerate(plan.curves.items()):
+            style: dict[str, Any] = {"color": COLOURS[place % 7], "linestyle": DASHES[place % 7]}
+            mean, low, high = np.array([plan.interval(values) for values in curve.reward]).T
+            left.plot(plan.budgets, mean, marker=MARKERS[place % 7], label=rule, **style)
+            if plan.runs > 1:
+                left.fill_between(plan.budgets, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            rounds = np.linspace(0, plan.rounds, PARTS + 1)
+            right.plot(rounds, np.append(0.0, curve.when[middle].cumsum()), label=rule, **style)
+        if plan.budgets[0] > 0:
+            left.set_xscale("log")
+            left.set_xticks(plan.budgets, labels=[number(budget) for budget in plan.budgets])
+            left.minorticks_off()
+        left.set(xlabel="budget (asks)", ylabel=f"reward a round, {100 * plan.level:g} % intervals")
+        left.set_title(f"{plan.rounds:,} rounds, {plan.runs} runs, seed {plan.seed}", fontsize=10)
+        right.set(xlabel="round", ylabel="asks so far (mean)")
+        right.set_title(f"when they ask: budget {number(plan.budgets[middle])}", fontsize=10)
+        page.suptitle(plan.data.name, parse_math=False)
+        for axis in (left, right):
+            axis.legend(frameon=False)
+            axis.grid(alpha=0.25)
+    return page
+
+
+def write(plan: Plan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
+    """report.md, figure.png and .svg, curve.parquet (a row a run) and asks.parquet; the path of the report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = figure(plan)
+    for ending in ("png", "svg"):
+        picture.savefig(folder / f"figure.{ending}", dpi=150, metadata={"Date": None} if ending == "svg" else None)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_runs(plan)), folder / "curve.parquet")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_asks(plan)), folder / "asks.parquet")
+    path = folder / "report.md"
+    path.write_text(report(plan, notes or plan.notes), encoding="utf-8")
+    return path
+
+
+def _runs(plan: Plan) -> list[dict[str, Any]]:
+    ends = (("always", plan.always, float(plan.rounds)), ("never", plan.never, 0.0))
+    lines = [
+        {"rule": f"asking {name}", "budget": asks, "run": run, "reward": float(reward), "asks": asks}
+        for name, values, asks in ends
+        for run, reward in enumerate(values)
+    ]
+    for rule, curve in plan.curves.items():
+        for budget, rewards, asks in zip(plan.budgets, curve.reward, curve.asks, strict=True):
+            for run in range(plan.runs):
+                line = {"rule": rule, "budget": budget, "run": run}
+                lines.append(line | {"reward": float(rewards[run]), "asks": float(asks[run])})
+    return lines
+
+
+def _asks(plan: Plan) -> list[dict[str, Any]]:
+    contexts = [str(i) for i in range(plan.data.groups)]
+    parts = [f"{i / PARTS:.2f}" for i in range(PARTS)]
+    return [
+        {"rule": rule, "budget": budget, "by": by, "key": key, "asks": float(asks)}
+        for rule, curve in plan.curves.items()
+        for place, budget in enumerate(plan.budgets)
+        for by, keys, counts in (
+            ("time", parts, curve.when[place]),
+            ("action", plan.data.actions, curve.by_action[place]),
+            ("context", contexts, curve.by_context[place]),
+        )
+        for key, asks in zip(keys, counts, strict=True)
+    ]

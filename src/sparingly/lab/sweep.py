@@ -1,0 +1,399 @@
+"""`sparingly sweep`: run the cells of a grid anywhere, keep what is done, and leave one Parquet file behind.
+
+A cell that was run is a file of its own, written in one piece and named after all that its content depends on: whoever
+runs the same again, after whatever has happened, goes on from there. The result is made of these files, in the order of
+their names; it has the same bytes wherever, by how many workers and in whatever order the cells were run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sparingly.lab.clusters import Cluster, WorkerDied
+from sparingly.lab.grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
+from sparingly.lab.reproduce import code_digest, in_one_piece
+from sparingly.lab.results import COLOURS, DASHES, MARKERS
+
+SCHEMA = pyarrow.schema(
+    {
+        "run": pyarrow.int64(), "round": pyarrow.int64(), "regret": pyarrow.float64(), "asked": pyarrow.int64(),
+        "spent": pyarrow.float64(), "budget": pyarrow.float64(), "refused": pyarrow.int64(),
+    }
+)  # fmt: skip
+WRITING: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}  # fixed: the bytes depend on it
+ROWS_AT_ONCE = 100_000  # rows of the result that are held in memory and written together
+MOST_TABLES, MOST_ROWS = 6, 40  # on the screen
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """The folder that holds the cells that were run, and the tracebacks of those that failed."""
+
+    folder: Path
+
+    def path(self, cell: Cell) -> Path:
+        return self.folder / "cells" / f"{cell.id}.parquet"
+
+    def trouble(self, cell: Cell) -> Path:
+        return self.folder / "failures" / f"{cell.id}.txt"
+
+    def prepare(self) -> None:
+        """Make the folders before the work, in case it cannot be."""
+        for name in ("cells", "failures"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell is done; a damaged file is as good as none."""
+        try:
+            self.load(cell)
+        except (OSError, pyarrow.ArrowException):
+            return False
+        return True
+
+    def load(self, cell: Cell) -> pyarrow.Table:
+        """The rows of a cell."""
+        table = pyarrow.parquet.read_table(
+            self.path(cell), page_checksum_verification=True, memory_map=False, use_threads=False, partitioning=None
+        )
+        if table.schema != SCHEMA:
+            raise pyarrow.ArrowInvalid("not the columns of a cell")
+        return table
+
+    def keep(self, cell: Cell, columns: Mapping[str, Any]) -> None:
+        """Write the cell in one piece: its file is there completely, or not at all."""
+        about = {"description": json.dumps(cell.description, sort_keys=True, ensure_ascii=False, default=str)}
+        table = pyarrow.table(dict(columns), schema=SCHEMA.with_metadata(about))
+        with in_one_piece(self.path(cell)) as draft:
+            pyarrow.parquet.write_table(table, draft, **WRITING)
+        self.trouble(cell).unlink(missing_ok=True)
+
+    def record(self, cell: Cell, error: str) -> None:
+        """Write down why a cell failed."""
+        about = json.dumps(cell.description, ensure_ascii=False, indent=1, default=str)
+        with in_one_piece(self.trouble(cell)) as draft:
+            draft.write_text(f"{about}\n\n{error}", encoding="utf-8")
+
+
+@dataclass
+class Screen:
+    """What a person sees meanwhile: a bar in a terminal, a line now and then elsewhere, nothing if `quiet`."""
+
+    console: Console
+    total: int
+    quiet: bool = False
+    pause: float = 5.0  # seconds between lines
+    done: int = 0
+    failed: int = 0
+    kept: int = 0  # of the done ones, how many were so before
+    start: float = field(default_factory=time.monotonic)
+    said: float = field(default_factory=time.monotonic)
+    first: float = 0.0  # when the first cell was done: before that, workers start
+
+    def __enter__(self) -> Screen:
+        live = self.console.is_terminal and not self.quiet
+        self.bar = Progress(
+            TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"),
+            TimeRemainingColumn(), console=self.console, transient=True, disable=not live,
+        )  # fmt: skip
+        self.task = self.bar.add_task("cells", total=self.total, failed="")
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+        if kind is None:
+            self.say()
+
+    def resume(self, kept: int) -> None:
+        """So many cells were done before."""
+        self.done = self.kept = kept
+        self.bar.update(self.task, completed=kept)
+        if kept:
+            self.say(f"{kept} of {self.total} cells were done before")
+
+    def tick(self, failed: bool = False) -> None:
+        """One more cell is done, or has failed for good."""
+        self.first = self.first or time.monotonic()
+        self.done += not failed
+        self.failed += failed
+        word = f"{self.failed} failed" if self.failed else ""
+        self.bar.update(self.task, completed=self.done + self.failed, failed=word)
+        if time.monotonic() - self.said >= self.pause and not self.console.is_terminal:
+            self.say()
+
+    def say(self, line: str = "") -> None:
+        """A line: this one, or how far it is."""
+        self.said = time.monotonic()
+        if self.quiet:
+            return
+        passed, ended = self.said - self.start, self.done + self.failed
+        new, rest = ended - self.kept, self.total - ended
+        left = f", about {(self.said - self.first) / (new - 1) * rest:.0f} s left" if new > 1 and rest else ""
+        plain = f"{self.done}/{self.total} cells done, {self.failed} failed, {passed:.1f} s{left}"
+        self.console.print(line or plain, markup=False, highlight=False)
+
+
+@dataclass
+class Group:
+    """Cells that differ in nothing but the seed: how their runs ended."""
+
+    cell: Cell  # one of them
+    regret: list[Any] = field(default_factory=list)
+    asked: list[Any] = field(default_factory=list)
+    spent: list[Any] = field(default_factory=list)
+    refused: list[Any] = field(default_factory=list)
+
+    def add(self, rows: pyarrow.Table) -> None:
+        """Take the last checkpoint of each run of a cell."""
+        rounds = rows.column("round").to_numpy()
+        last = rounds == rounds.max()
+        for name in ("regret", "asked", "spent", "refused"):
+            getattr(self, name).extend(rows.column(name).to_numpy()[last])
+
+    def interval(self) -> tuple[float, float]:
+        """The mean regret, and the half-width of its 95 % interval (normal approximation); NaN for a single run."""
+        runs = len(self.regret)
+        half = 1.96 * float(np.std(self.regret, ddof=1)) / math.sqrt(runs) if runs > 1 else math.nan
+        return float(np.mean(self.regret)), half
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a sweep has led to: groups of cells that differ in the seed alone, and the errors of failed cells, by id."""
+
+    groups: tuple[Group, ...]
+    failures: Mapping[str, str]
+
+
+def run_sweep(
+    sweep: Sweep, out: Path, cluster: Cluster, retries: int = 2, screen: Screen | None = None, run: Run = run_cell
+) -> Done:
+    """Run the cells that are not done yet, and write what all of them have given to results.parquet in `out`."""
+    keeper = Keeper(out)
+    keeper.prepare()
+    todo = [cell for cell in sweep.cells if not keeper.has(cell)]
+    failures: dict[str, str] = {}
+    with screen or Screen(Console(), len(sweep.cells), quiet=True) as view:
+        view.resume(len(sweep.cells) - len(todo))
+        if todo:
+            _warm_up(todo)
+            attempt = Attempt(run, code_digest() if cluster.remote else "")
+            failures = _work(todo, cluster, attempt, keeper, retries, view)
+    there = [cell for cell in sweep.cells if cell.id not in failures]
+    return Done(write_results(out / "results.parquet", there, keeper), failures)
+
+
+def _warm_up(cells: Sequence[Cell]) -> None:
+    try:
+        warm_up(cells)
+    except Exception:  # it will come up again where it belongs, as the failure of a cell
+        return
+
+
+def _work(
+    todo: Sequence[Cell], cluster: Cluster, attempt: Attempt, keeper: Keeper, retries: int, view: Screen
+) -> dict[str, str]:
+    """Run cells until each is done or has failed too often; what a dead worker was doing is done again.
+
+    Nobody knows which cell a worker died of. Those that were under way too often when one did are run one at a time,
+    so that the guilty one is found, and the others are not taken for it.
+    """
+    pending = {cell.id: cell for cell in todo}
+    tries: Counter[str] = Counter()
+    suspected: Counter[str] = Counter()
+    failures: dict[str, str] = {}
+
+    def failed(id: str, error: str) -> None:
+        tries[id] += 1
+        if tries[id] > retries:
+            cell = pending.pop(id)
+            failures[id] = error
+            keeper.record(cell, error)
+            view.tick(failed=True)
+
+    while pending:
+        crowd = [cell for cell in pending.values() if suspected[cell.id] <= retries]
+        under_way: set[str] = set()
+        try:
+            for outcome in cluster.each(attempt, _noting(crowd or [*pending.values()][:1], under_way), apart=not crowd):
+                under_way.discard(outcome.id)
+                if outcome.columns is None:
+                    failed(outcome.id, outcome.error)
+                else:
+                    keeper.keep(pending.pop(outcome.id), outcome.columns)
+                    view.tick()
+        except WorkerDied as death:
+            if crowd:
+                suspected.update(under_way)
+            else:
+                for guilty in under_way:
+                    failed(guilty, f"{death}\n\nthe worker process died each time it ran this cell")
+    return failures
+
+
+def _noting(cells: Iterable[Cell], under_way: set[str]) -> Iterator[Cell]:
+    for cell in cells:
+        under_way.add(cell.id)
+        yield cell
+
+
+def write_results(path: Path, cells: Sequence[Cell], keeper: Keeper) -> tuple[Group, ...]:
+    """One Parquet file with all rows of these cells, each with what the cell was, in the order of the cells."""
+    kinds = column_types(cells)
+    words = ("cell", "problem", "learner", "rule", "schedule")
+    schema = pyarrow.schema(
+        {name: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()) for name in words}
+        | {"seed": pyarrow.string() if any(c.description["seed"] >= 2**63 for c in cells) else pyarrow.int64()}
+        | kinds
+        | {name: SCHEMA.field(name).type for name in SCHEMA.names}
+    )
+    groups: dict[Any, Group] = {}
+    with in_one_piece(path) as draft, pyarrow.parquet.ParquetWriter(draft, schema, **WRITING) as writer:
+        waiting: list[pyarrow.Table] = []
+        for cell in cells:
+            rows = keeper.load(cell)
+            groups.setdefault((*cell.labels.values(), *cell.taken.items()), Group(cell)).add(rows)
+            own = {"cell": cell.id, **cell.labels, "seed": cell.description["seed"]}
+            own |= {name: cell.taken.get(name) for name in kinds}
+            columns = {name: _repeated(value, rows.num_rows, schema.field(name).type) for name, value in own.items()}
+            columns |= {name: rows.column(name) for name in SCHEMA.names}
+            waiting.append(pyarrow.table([columns[name] for name in schema.names], schema=schema))
+            if sum(table.num_rows for table in waiting) >= ROWS_AT_ONCE:
+                writer.write_table(pyarrow.concat_tables(waiting).unify_dictionaries())
+                waiting.clear()
+        if waiting:
+            writer.write_table(pyarrow.concat_tables(waiting).unify_dictionaries())
+    return tuple(sorted(groups.values(), key=lambda group: group.cell.place))
+
+
+def _repeated(value: Any, rows: int, kind: pyarrow.DataType) -> pyarrow.Array:
+    text = pyarrow.types.is_string(kind) or pyarrow.types.is_dictionary(kind)
+    plain = None if value is None else str(value) if text else value
+    base = pyarrow.string() if text else kind
+    return pyarrow.array([plain] * rows, type=base).cast(kind)
+
+
+def column_types(cells: Sequence[Cell]) -> dict[str, pyarrow.DataType]:
+    """What varies within the sweep, by name, and the type of its column: whole numbers, numbers, or text."""
+    values: dict[str, list[Any]] = {}
+    for cell in cells:
+        for name, value in cell.taken.items():
+            values.setdefault(name, []).append(value)
+    kinds = {}
+    for name in sorted(values):
+        whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**63 for v in values[name])
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values[name])
+        kinds[name] = pyarrow.int64() if whole else pyarrow.float64() if numbers else pyarrow.string()
+    return kinds
+
+
+def tables(title: str, groups: Sequence[Group]) -> Iterator[Table]:
+    """How the runs ended: a table for each problem, a row for all cells that differ in the seed alone."""
+    problems = list(dict.fromkeys(group.cell.labels["problem"] for group in groups))
+    for name in problems[:MOST_TABLES]:
+        of_it = [group for group in groups if group.cell.labels["problem"] == name]
+        view = _table(f"{title}: {name}" if len(problems) > 1 else title, of_it, groups)
+        if len(problems) > MOST_TABLES and name == problems[MOST_TABLES - 1]:
+            view.caption = f"{view.caption}; {len(problems) - MOST_TABLES:,} more problems are in the data"
+        yield view
+
+
+def _table(title: str, rows: Sequence[Group], groups: Sequence[Group]) -> Table:
+    """One table; parts that never vary in the sweep are left out."""
+    view = Table(title=escape(title), caption="± is a 95 % interval of the mean")
+    parts = [part for part in ("schedule", "learner", "rule") if len({g.cell.labels[part] for g in groups}) > 1]
+    numbers = sorted({name for g in groups for name in g.cell.taken if "." not in name})
+    for name in (*parts, *numbers):
+        view.add_column("budget" if name == "schedule" else name)
+    for name in ("runs", "regret", "±", "asked", "spent", "refused"):
+        view.add_column(name, justify="right", no_wrap=True)
+    for g in rows[:MOST_ROWS]:
+        mean, half = g.interval()
+        words = [escape(g.cell.labels[part]) for part in parts] + [f"{g.cell.taken.get(name, '')}" for name in numbers]
+        ends = (f"{float(np.mean(g.asked)):,.0f}", f"{float(np.mean(g.spent)):,.0f}", f"{sum(g.refused):,}")
+        view.add_row(*words, f"{len(g.regret):,}", f"{mean:,.1f}", f"{half:,.1f}", *ends)
+    if len(rows) > MOST_ROWS:
+        view.caption = f"{view.caption}; {len(rows) - MOST_ROWS:,} more rows are in the data"
+    return view
+
+
+def figure(title: str, groups: Sequence[Group]) -> Figure:
+    """Mean regret with its interval over the number that takes most values, or over the rules if none varies."""
+    axis = _main_axis(groups)
+    panels: dict[str, dict[str, list[tuple[Any, float, float]]]] = {}
+    drawn = [g for g in groups if axis is None or axis in g.cell.taken]
+    for g in drawn:
+        panel, line = _place(g.cell, axis, drawn)
+        at = g.cell.taken[axis] if axis else g.cell.labels["rule"]
+        panels.setdefault(panel, {}).setdefault(line, []).append((at, *g.interval()))
+    shown = list(panels)[:MOST_TABLES]  # a page, not a book
+    with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        columns = min(len(shown), 3)
+        rows = -(-len(shown) // 3)
+        page = Figure(figsize=(5.4 * columns, 4.2 * rows), layout="constrained")
+        axes = page.subplots(rows, columns, squeeze=False).ravel()
+        for place, name in enumerate(shown):
+            _draw(axes[place], name, panels[name], axis)
+        for empty in axes[len(shown) :]:
+            empty.set_visible(False)
+        more = f" (the first {len(shown)} of {len(panels)} problems)" if len(panels) > len(shown) else ""
+        page.suptitle(title + more, parse_math=False)
+    return page
+
+
+def _main_axis(groups: Sequence[Group]) -> str | None:
+    cells = [g.cell for g in groups]
+    numeric = [name for name, kind in column_types(cells).items() if kind != pyarrow.string()]
+    values = {name: len({cell.taken[name] for cell in cells if name in cell.taken}) for name in numeric}
+    return max((name for name in values if values[name] > 1), key=lambda name: values[name], default=None)
+
+
+def _place(cell: Cell, axis: str | None, groups: Sequence[Group]) -> tuple[str, str]:
+    """The panel and the line that a cell belongs to: its problem, and whatever else varies apart from the axis."""
+    owner = (axis or "rule").partition(".")[0].replace("budget", "schedule")
+    names = {part: (cell.stems if part == owner else cell.labels)[part] for part in cell.labels}
+    inner = [f"{n}={v}" for n, v in cell.taken.items() if n != axis and (n.split(".")[0] == owner or "." not in n)]
+    inner = [text.removeprefix("budget.") for text in inner if axis]
+    words = []
+    for part in ("schedule", "learner", "rule"):
+        others = {(g.cell.stems if part == owner else g.cell.labels)[part] for g in groups}
+        if len(others) > 1 and (part != owner or axis):
+            words.append(names[part])
+    return names["problem"], " · ".join([*words, *inner]) or cell.labels["rule"]
+
+
+def _draw(axis: Any, title: str, lines: Mapping[str, Sequence[tuple[Any, float, float]]], name: str | None) -> None:
+    for place, (label, points) in enumerate(lines.items()):
+        x, mean, half = zip(*(sorted(points) if name else points), strict=True)
+        style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
+        joined = DASHES[place % len(DASHES)] if name else "none"
+        axis.errorbar(x, mean, yerr=np.nan_to_num(half), label=label, linestyle=joined, capsize=3, **style)
+    numbers = [x for points in lines.values() for x, _, _ in points]
+    if name and min(numbers) > 0 and max(numbers) >= 8 * min(numbers):
+        axis.set_xscale("log")
+    axis.set_title(title, parse_math=False, fontsize=10)
+    axis.set_xlabel(name or "rule")
+    axis.set_ylabel("regret at the end: mean, 95 % interval")
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False, fontsize=8)
