@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sparingly import compiling
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sparingly"
 
@@ -68,7 +70,8 @@ def documents():
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda p: p.name)
+# service.md needs a service to talk to: tests/test_service_docs.py runs it.
+@pytest.mark.parametrize("path", [p for p in documents() if p.name != "service.md"], ids=lambda p: p.name)
 def test_examples_in_the_documents_run(path, tmp_path, monkeypatch, capsys):
     """All Python blocks of a document run in order, as one module; a text block is what they have printed."""
     module = types.ModuleType("document")
@@ -110,6 +113,12 @@ def test_compiled_code_is_forgotten_when_a_source_changes(tmp_path):
     rules = tmp_path / "sparingly" / "rules.py"
     rules.write_text(rules.read_text().replace("math.sqrt(6.0 * math.log(", "math.sqrt(24.0 * math.log("))
     assert float(run()) == pytest.approx(2 * float(before))
+
+
+def test_nothing_is_compiled_where_edits_are_not_watched():
+    for part in compiling.UNCOMPILED:
+        for path in (PACKAGE / part).rglob("*.py") if (PACKAGE / part).is_dir() else [PACKAGE / part]:
+            assert not re.search(r"^@(compiled|inlined|apart)|njit", path.read_text(), flags=re.MULTILINE), path
 
 
 def test_no_path_of_this_machine_and_no_download_address():
