@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
 from sparingly.serve import book, store
+from sparingly.serve.app import Service
 from sparingly.serve.sqlite import SqliteStore
 from tests.serving import running, serving
 from tests.test_serve_api import ARMS, LINEAR, ROWS, ask, driving
@@ -202,3 +204,22 @@ def test_whatever_is_logged_is_json(tmp_path):
         assert b" 400 " in raw(service.url, b'rubbish "quoted"\r\n\r\n')
         written = service.complaints().splitlines()
     assert any("Invalid HTTP request" in json.loads(text)["event"] for text in written)
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_service_that_is_stopped_leaves_no_task_behind(tmp_path, steps):
+    """Wherever its reading of what is due stands at that moment: a result that comes just then must not hide it."""
+
+    async def start_and_stop() -> set[asyncio.Task[None]]:
+        before = asyncio.all_tasks()
+        kept = SqliteStore(tmp_path)
+        kept.open()
+        service = Service(kept)
+        await service.start()
+        for _ in range(steps):
+            time.sleep(0.02)  # whatever runs in a thread is done, and the loop has not heard of it
+            await asyncio.sleep(0)
+        await service.stop()
+        return asyncio.all_tasks() - before
+
+    assert asyncio.run(asyncio.wait_for(start_and_stop(), 10)) == set()

@@ -111,6 +111,7 @@ class Service:
     async def stop(self) -> None:
         """Finish what was begun."""
         self._minding.cancel()
+        await asyncio.gather(self._minding, return_exceptions=True)
         await self.book.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -168,7 +169,8 @@ class Service:
         """Read what is durable, in a thread, within the time that callers are promised."""
         limit = self.book.patience if patience is None else patience
         try:
-            return await asyncio.wait_for(self._in(self._readers, query, *arguments), limit)
+            async with asyncio.timeout(limit):  # wait_for would miss a cancellation that comes with the result
+                return await self._in(self._readers, query, *arguments)
         except TimeoutError:
             raise Unavailable(f"the storage was not read within {limit:g} s; try again") from None
 
@@ -361,7 +363,8 @@ class Service:
 
     async def get_ready(self, request: Request) -> Answer:
         try:
-            await asyncio.wait_for(self.book.submit(Order("", lambda page: self.store.touch(page.now))), 2.0)
+            async with asyncio.timeout(2.0):
+                await self.book.submit(Order("", lambda page: self.store.touch(page.now)))
         except (Unavailable, TimeoutError):
             reason = self.book.trouble or "the storage is slow"
             shown = reason if self._has_token(request) else "the storage is in doubt"  # names and paths are for friends

@@ -25,6 +25,7 @@ T = TypeVar("T")
 RECENT = 1_000  # paths that are remembered
 MOST_HEADERS, LARGEST_HEADERS = 100, 32_768
 JSON, PROBLEM = b"application/json", b"application/problem+json"
+TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
 SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
@@ -76,7 +77,9 @@ def uncached(value: Any) -> Answer:
 class Request:
     """One request: its parts by name, its query, and its body."""
 
-    __slots__ = ("_headers", "_raw_headers", "_receive", "method", "parts", "path", "query_string", "route")
+    __slots__ = (
+        "_headers", "_raw_headers", "_receive", "_repeated", "method", "parts", "path", "query_string", "route",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -84,8 +87,8 @@ class Request:
         self.query_string: bytes = scope["query_string"]
         self._raw_headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._headers = dict(self._raw_headers)
-        twice = len(self._headers) < len(self._raw_headers)
-        values = (value for _, value in self._raw_headers) if twice else self._headers.values()
+        self._repeated = len(self._headers) < len(self._raw_headers)
+        values = (value for _, value in self._raw_headers) if self._repeated else self._headers.values()
         if len(self._raw_headers) > MOST_HEADERS or sum(map(len, values)) > LARGEST_HEADERS:
             raise HeadersTooLarge(f"at most {MOST_HEADERS} headers of {LARGEST_HEADERS:,} bytes in all are read")
         self._receive = receive
@@ -94,7 +97,7 @@ class Request:
 
     def header(self, name: bytes) -> bytes | None:
         """A header; None if it is missing, an error if it stands there twice."""
-        if len(self._headers) < len(self._raw_headers):
+        if self._repeated:
             times = sum(key == name for key, _ in self._raw_headers)
             if times > 1:
                 raise Malformed(f"the header {name.decode()} stands there {times} times")
@@ -141,22 +144,27 @@ class Request:
             raise WrongType("the body must not be compressed")
 
     async def _raw_body(self) -> bytes:
-        length = self.header(b"content-length")
-        digits = (length or b"").lstrip(b"0")
-        if len(digits) > 7 or (digits.isdigit() and int(digits) > LARGEST_BODY):
-            raise TooLarge(f"the body is larger than {LARGEST_BODY:,} bytes")
-        chunks, size = [], 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Malformed("the connection was closed before the body was complete")
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > LARGEST_BODY:
-                raise TooLarge(f"the body is larger than {LARGEST_BODY:,} bytes")
+        length = (self.header(b"content-length") or b"").lstrip(b"0")
+        if len(length) > 7 or (length.isdigit() and int(length) > LARGEST_BODY):
+            raise TooLarge(TOO_LARGE)
+        body, more = await self._chunk()
+        if not more and len(body) <= LARGEST_BODY:  # as nearly always
+            return body
+        chunks, size = [body], len(body)
+        while more and size <= LARGEST_BODY:
+            chunk, more = await self._chunk()
             chunks.append(chunk)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            size += len(chunk)
+        if size > LARGEST_BODY:
+            raise TooLarge(TOO_LARGE)
+        return b"".join(chunks)
+
+    async def _chunk(self) -> tuple[bytes, bool]:
+        """The next part of the body, and whether there are more."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Malformed("the connection was closed before the body was complete")
+        return message.get("body", b""), message.get("more_body", False)
 
 
 Handler = Callable[[Request], Awaitable[Answer]]
