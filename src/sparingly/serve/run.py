@@ -10,6 +10,7 @@ import socket
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvicorn
@@ -24,6 +25,7 @@ from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import Store
 
 SHORTEST_TOKEN = 16
+MOST_JOINED = 65_536  # bytes that wait for each other before they are sent
 LARGEST_HEAD = 2_097_152  # bytes before the end of the headers; a small body may come in the same breath
 
 
@@ -119,10 +121,45 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-class Bounded(HttpToolsProtocol):
-    """Hangs up on whoever sends headers without end; the parser alone would take them all."""
+class Joined:
+    """A transport that sends what is written in one turn of the loop in one go: the head of an answer with its body.
+
+    uvicorn writes them one after the other, and a call of the system for each takes longer than making a decision.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._loop = transport, asyncio.get_running_loop()
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > MOST_JOINED:
+            self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting:
+            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class Connection(HttpToolsProtocol):
+    """Joins what it writes, and hangs up on whoever sends headers without end: the parser alone would take them all."""
 
     head: int | None = 0  # bytes since the last request was complete; none while a body is read
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(Joined(transport))  # type: ignore[arg-type]  # it has all that is used of a transport
 
     def data_received(self, data: bytes) -> None:
         if self.head is not None:
@@ -148,7 +185,7 @@ class Announcing:
         self.listening = listening
         self.config = uvicorn.Config(
             service, lifespan="on", log_config=None, access_log=False, server_header=False, date_header=False,
-            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=Bounded,
+            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=Connection,
         )  # fmt: skip
 
     async def run_until_stopped(self) -> None:
