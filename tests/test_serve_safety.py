@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparingly.serve import book, store
+from sparingly.serve import book, run, store
 from sparingly.serve.app import Service
 from sparingly.serve.sqlite import SqliteStore
 from tests.serving import running, serving
@@ -223,3 +223,44 @@ def test_a_service_that_is_stopped_leaves_no_task_behind(tmp_path, steps):
         return asyncio.all_tasks() - before
 
     assert asyncio.run(asyncio.wait_for(start_and_stop(), 10)) == set()
+
+
+class Wire:
+    """A transport that notes what is done to it."""
+
+    def __init__(self) -> None:
+        self.done: list[bytes | str] = []
+
+    def write(self, data: bytes) -> None:
+        self.done.append(data)
+
+    def close(self) -> None:
+        self.done.append("closed")
+
+    def is_closing(self) -> bool:
+        return "closed" in self.done
+
+
+def test_what_is_written_in_one_turn_is_sent_in_one_go():
+    async def write() -> list[list[bytes | str]]:
+        wire, seen = Wire(), []
+        joined = run.Joined(wire)
+        joined.write(b"head ")
+        joined.write(b"body")
+        seen.append(list(wire.done))
+        await asyncio.sleep(0)
+        seen.append(list(wire.done))
+        joined.write(b"x" * run.MOST_JOINED)
+        joined.write(b"y")  # a long stream does not gather in memory
+        seen.append(list(wire.done[1:]))
+        joined.write(b"the end")
+        assert not joined.is_closing()
+        joined.close()
+        await asyncio.sleep(0)
+        seen.append(wire.done[2:])
+        return seen
+
+    waiting, sent, long, end = asyncio.run(write())
+    assert waiting == [] and sent == [b"head body"]
+    assert long == [b"x" * run.MOST_JOINED + b"y"]
+    assert end == [b"the end", "closed"]
