@@ -115,6 +115,20 @@ def test_compiled_code_is_forgotten_when_a_source_changes(tmp_path):
     assert float(run()) == pytest.approx(2 * float(before))
 
 
+def test_where_compiled_code_cannot_be_kept_every_process_makes_it():
+    """numba looks for a place in zip files only, and finds none."""
+    script = (
+        "import time, sparingly\n"
+        "from sparingly import compiling\n"
+        "print(compiling.compiled(lambda x: x + 1)(1))\n"
+        "with compiling.notice('it', patience=0.0): time.sleep(0.3)\n"
+    )
+    places = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=places)
+    assert done.stdout == "2\n"
+    assert "compiling it, in every process; with NUMBA_CACHE_DIR set" in done.stderr
+
+
 def test_nothing_is_compiled_where_edits_are_not_watched():
     for part in compiling.UNCOMPILED:
         for path in (PACKAGE / part).rglob("*.py") if (PACKAGE / part).is_dir() else [PACKAGE / part]:

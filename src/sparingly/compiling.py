@@ -46,7 +46,14 @@ def _compile(function: F, **options: bool) -> F:
     # the mathematics: 164 against 17 ns a round were measured.
     jit: Any = numba.njit  # its published types leave out the options `_nrt` and `no_cfunc_wrapper`
     options |= {"_nrt": False, "no_cfunc_wrapper": True}
-    return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))
+    try:
+        return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))
+    except RuntimeError:  # no folder for the results can be written to: each process compiles for itself
+        _unkept.append(function.__qualname__)
+        return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
+
+
+_unkept: list[str] = []  # functions whose compiled code cannot be kept
 
 
 UNCOMPILED = ("lab", "serve", "cli.py")  # parts of the package without compiled functions
@@ -90,8 +97,10 @@ def notice(what: str, patience: float = 1.0) -> Iterator[None]:
         return
     _noticed.add(what)
 
+    often = "in every process; with NUMBA_CACHE_DIR set to a folder that can be written to, once" if _unkept else "once"
+
     def speak() -> None:
-        print(f"sparingly: compiling {what}, once for this machine (some seconds) ...", file=sys.stderr, flush=True)
+        print(f"sparingly: compiling {what}, {often} for this machine (some seconds) ...", file=sys.stderr, flush=True)
 
     timer = threading.Timer(patience, speak)
     timer.daemon = True
