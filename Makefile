@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
 
-.PHONY: run test browser postgres bench bench-service peers figures episodes clean
+.PHONY: run test docs browser postgres bench bench-service peers figures episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running every claim of the paper and judging it (about three minutes; what is done is kept)"
@@ -18,6 +18,10 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/mypy
 	@echo "== Tests (pytest, on all cores)"
 	$(BIN)/pytest -n auto
+
+docs: $(VENV)/ready
+	@echo "== Building the documentation site: guides, gallery, reference; offline, half a minute"
+	$(BIN)/python docs/site/build.py build/docs
 
 browser:
 	@echo "== A browser for the tests of the pages (installs Debian's Chromium where there is none)"
@@ -48,6 +52,7 @@ figures: $(VENV)/ready
 	$(BIN)/sparingly reproduce --full --out results/reproduce/full
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
+	$(BIN)/python docs/figures/choosing.py
 
 episodes: $(VENV)/ready
 	@echo "== The studies of episodes that docs/episodes.md quotes (some twenty minutes on two cores)"

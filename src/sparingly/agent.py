@@ -27,6 +27,10 @@ from sparingly.protocol import Decision, Learner, QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import ExactMatching, Rule
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
 
 class Agent:
     """Decides under a hard budget.
@@ -88,23 +92,23 @@ class Agent:
         return tuple(self._awaited)
 
     @property
-    def asked(self) -> NDArray[np.int64]:
+    def asked(self) -> Integers:
         """How often each cell was asked for, (S, A); (H, S, A) for episodes."""
         return self._counts("asked", arms.ASKED, episodic_memory.ASKED)
 
     @property
-    def answered(self) -> NDArray[np.int64]:
+    def answered(self) -> Integers:
         """How often each cell was answered, (S, A); (H, S, A) for episodes."""
         return self._counts("answered", arms.ANSWERED, episodic_memory.ANSWERED)
 
-    def _counts(self, what: str, column: int, episodic_column: int) -> NDArray[np.int64]:
+    def _counts(self, what: str, column: int, episodic_column: int) -> Integers:
         if isinstance(self._mind, EpisodicMind):
             return self._mind.memory.counts[:, episodic_column].reshape(self._mind.learner.shape).copy()
         mind = self._arms(what)
         return mind.memory.counts[:, column].reshape(mind.shape).copy()
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
         if isinstance(self._mind, EpisodicMind):
             numbers = self._mind.memory.model.numbers[:, MEAN].reshape(self._mind.learner.shape)
@@ -113,7 +117,7 @@ class Agent:
         total, answered = mind.memory.values[:, arms.TOTAL], mind.memory.counts[:, arms.ANSWERED]
         return np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0).reshape(mind.shape)
 
-    def indices(self, context: int | None = None) -> NDArray[np.float64]:
+    def indices(self, context: int | None = None) -> Floats:
         """The learner's index of each arm (A,), as the next decision in this context will compare them."""
         mind = self._arms("indices")
         if not isinstance(self.learner, TabularLearner):
@@ -123,7 +127,7 @@ class Agent:
         return result
 
     @property
-    def theta(self) -> NDArray[np.float64]:
+    def theta(self) -> Floats:
         """OFUL's estimate of θ, (d,)."""
         if not isinstance(self._mind, LinearMind):
             raise InvalidInput(f"{type(self.learner).__name__} has no theta; OFUL has")
@@ -143,20 +147,20 @@ class Agent:
             return self._mind.threshold()
         raise InvalidInput("the threshold of an episode differs from cell to cell; `widths` has what is compared")
 
-    def predict(self, features: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+    def predict(self, features: ArrayLike) -> tuple[Floats, ...]:
         """For OFUL and features (A, d): estimates, how far off they may be, and the widths that the rule sees, (A,)."""
         if not isinstance(self._mind, LinearMind):
             raise InvalidInput(f"{type(self.learner).__name__} does not predict from features; OFUL does")
         return self._mind.predict(self._mind.check(features))
 
     @property
-    def visits(self) -> NDArray[np.int64]:
+    def visits(self) -> Integers:
         """How often the learner has seen each cell of an episode, (H, S, A)."""
         mind = self._episodes("visits")
         return mind.memory.counts[:, episodic_memory.VISITS].reshape(mind.learner.shape).copy()
 
     @property
-    def widths(self) -> NDArray[np.float64]:
+    def widths(self) -> Floats:
         """CI^R of each cell of an episode, (H, S, A): how wide the interval of its expected reward is."""
         mind = self._episodes("widths")
         result = np.empty(mind.learner.cells)
@@ -164,7 +168,7 @@ class Agent:
         return result.reshape(mind.learner.shape)
 
     @property
-    def values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def values(self) -> tuple[Floats, Floats]:
         """V of the latest plan from above and from below, (H, S) each; UCBVI has no lower bound but 0."""
         mind = self._episodes("values")
         H, S, A = mind.learner.shape
@@ -172,7 +176,7 @@ class Agent:
         most = np.broadcast_to(np.arange(H, 0, -1.0)[:, np.newaxis], (H, S))
         return np.where(seen, mind.memory.values.upper[:H], most), np.where(seen, mind.memory.values.lower[:H], 0.0)
 
-    def best_guess(self) -> NDArray[np.int64]:
+    def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
         What was never tried or never answered counts as worth nothing.
@@ -212,14 +216,14 @@ class Agent:
             self._awaited[number] = ticket
         return Decision(number, action, ask, width, threshold)
 
-    def plan(self) -> NDArray[np.int64]:
+    def plan(self) -> Integers:
         """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""
         mind = self._episodes("plan")
         if self.schedule is not None and not mind.open:
             self._follow_schedule(mind.decisions + 1)
         return mind.plan()
 
-    def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> NDArray[np.bool_]:
+    def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> Booleans:
         """End an episode: given its states and actions (H,), the steps to ask about, (H,).
 
         The answer to step h of this episode is reported by `observe_episode`, or by `observe((agent.decisions, h), …)`.

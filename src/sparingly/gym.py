@@ -224,11 +224,11 @@ class Learning:
     """What `learn` returns; returns are in the environment's units, and the experimenter's to see, not the agent's."""
 
     agent: Agent
-    policy: Integers  # (H, S + 1) the agent's best guess at the end; `play` tells what it earns
-    returns: Floats  # (episodes,) the sum of all rewards, asked for or not
-    steps: Integers  # (episodes,) how many steps were made before it ended: so many rewards there were to ask for
-    asked: Integers  # (episodes,) how many of them were asked for
-    budget: Floats  # (episodes,) B(t)
+    policy: Integers  #: (H, S + 1) the agent's best guess at the end; `play` tells what it earns
+    returns: Floats  #: (episodes,) the sum of all rewards, asked for or not
+    steps: Integers  #: (episodes,) how many steps were made before it ended: so many rewards there were to ask for
+    asked: Integers  #: (episodes,) how many of them were asked for
+    budget: Floats  #: (episodes,) B(t)
 
     def __repr__(self) -> str:
         asked, steps, mean = self.asked.sum(), self.steps.sum(), self.returns.mean()

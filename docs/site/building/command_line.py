@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -27,13 +28,15 @@ class CommandLine(SphinxDirective):
         command = context.command
         made = section(self, context.command_path, f"command-{context.info_name}", literal=True)
         made += code(command.get_usage(context).removeprefix("Usage: "), "none")
-        for text in (command.help or "").replace("\b", "").split("\n\n"):
-            if text.startswith("    ") or text.strip().startswith("sparingly "):
-                made += code(text.strip(), "sh")
+        for examples, texts in groupby((command.help or "").split("\n\n"), key=lambda text: text.startswith("    ")):
+            if examples:
+                made += code("\n".join(text.strip() for text in texts), "sh")
             else:
-                made += paragraph(self, " ".join(text.split()))
+                made += [paragraph(self, " ".join(text.split())) for text in texts]
         records = [parameter.get_help_record(context) for parameter in command.params]
-        made += table(self, ("option", "what it is"), [(f"`{name}`", about) for name, about in filter(None, records)])
+        rows = [(f"`{name}`", about) for name, about in filter(None, records)]
+        if rows:
+            made += table(self, ("option", "what it is"), rows)
         return made
 
 

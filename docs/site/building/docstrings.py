@@ -6,23 +6,23 @@ the items of a list. Everything else means itself, be it |L_R| or n^q_t.
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Collection
 from typing import Any
 
 from sphinx.application import Sphinx
 
-CODE = re.compile(r"`([^`]+)`")
+MARK = re.compile(r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<word>\w[\w -]*)\*(?!\w)|docs/(?P<page>\w+)\.md")
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
-STRESSED = re.compile(r"(?<![\w*])\*(\w[\w -]*)\*(?!\w)")
-SPECIAL = re.compile(r"[\\*_|]")
-PAGE = re.compile(r"docs/(\w+)\.md")
+SPECIAL = re.compile(r"[\\*_|`]")
 ITEM = re.compile(r"(?:-|\(\d+\)) ")
 # What a method of the client gives: its source says how the answer is fetched.
 ANSWER = re.compile(r"^(Answer|Items)\[(.*)\]$")
 
 
-def as_restructured(lines: list[str]) -> list[str]:
-    """A docstring, line by line, as reStructuredText."""
+def as_restructured(lines: list[str], own: Collection[str] = ()) -> list[str]:
+    """A docstring, line by line, as reStructuredText; `own` are the names of parameters, which link to nothing."""
     result: list[str] = []
     for block in "\n".join(lines).strip("\n").split("\n\n"):
         rows = block.strip("\n").split("\n")
@@ -32,8 +32,8 @@ def as_restructured(lines: list[str]) -> list[str]:
             result += ["::", "", *(f"    {row}" for row in rows)]
         else:
             for text in _joined(rows):
-                item = ITEM.match(text)
-                result += [f"* {_escaped(text[item.end() :])}" if text.startswith("- ") and item else _escaped(text), ""]
+                bullet = "* " if text.startswith("- ") else ""
+                result += [bullet + _escaped(text.removeprefix("- "), own), ""]
         result.append("")
     return result
 
@@ -49,29 +49,44 @@ def _joined(rows: list[str]) -> list[str]:
     return texts
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: str, own: Collection[str]) -> str:
     """Text with its code, names, stresses and pages marked; no other character has a meaning."""
-    pieces: list[str] = []
-    for place, piece in enumerate(CODE.split(text)):
-        if place % 2:
-            pieces.append(f":py:obj:`{piece}`" if NAME.fullmatch(piece) else f"``{piece}``")
-            continue
-        marks: list[str] = []
-        for pattern, form in ((STRESSED, "*{}*"), (PAGE, ":doc:`docs/{0}.md </{0}>`")):
-            piece = pattern.sub(lambda m, form=form: (marks.append(form.format(m[1])), f"\0{len(marks) - 1}\0")[1], piece)
-        piece = SPECIAL.sub(lambda m: "\\" + m[0], piece)
-        pieces.append(re.sub(r"\0(\d+)\0", lambda m, marks=marks: marks[int(m[1])], piece))
-    return "".join(pieces)
+    result, last = "", 0
+    for mark in MARK.finditer(text):
+        result += _plain(text[last : mark.start()]) + _marked(mark, own)
+        last = mark.end()
+        if text[last : last + 1].isalnum():
+            result += "\\ "  # a mark ends at the end of a word
+    return result + _plain(text[last:])
+
+
+def _plain(text: str) -> str:
+    return SPECIAL.sub(lambda found: "\\" + found[0], text)
+
+
+def _marked(mark: re.Match[str], own: Collection[str]) -> str:
+    code, word, page = mark.group("code", "word", "page")
+    if code:
+        return f":py:obj:`{code}`" if NAME.fullmatch(code) and code not in own else f"``{code}``"
+    return f"*{word}*" if word else f":doc:`docs/{page}.md </{page}>`"
 
 
 def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = as_restructured(lines)
+    try:
+        own = set(inspect.signature(thing).parameters)
+    except (TypeError, ValueError):
+        own = set()
+    if inspect.isclass(thing):
+        own |= {name for name, part in vars(thing).items() if isinstance(part, property)}
+    lines[:] = as_restructured(lines, own)
 
 
-def plain_answers(
+def plain_signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str | None, returns: str | None
 ) -> tuple[str | None, str | None] | None:
-    """What a client's method returns to its caller."""
+    """What a client's method returns to its caller; nothing in brackets for a protocol, of which nobody makes one."""
+    if getattr(thing, "_is_protocol", False):
+        return "", None
     found = ANSWER.match(returns or "")
     if not found:
         return None
@@ -80,5 +95,5 @@ def plain_answers(
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", process)
-    app.connect("autodoc-process-signature", plain_answers)
+    app.connect("autodoc-process-signature", plain_signature)
     return {"parallel_read_safe": True}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -39,11 +39,14 @@ class HttpApi(SphinxDirective):
         types += [self._type(name, schema) for name, schema in api["components"]["schemas"].items()]
         made = section(self, "Operations", "http-operations")
         made += [self._operation(*operation) for operation in operations]
-        return [table(self, ("operation", "what it does"), rows), made, types]
+        refusals = self._statuses([operation for _, _, operation in operations])
+        return [table(self, ("operation", "what it does"), rows), made, refusals, types]
 
     def _operation(self, method: str, path: str, operation: Json) -> nodes.section:
         made = section(self, f"{method} {path}", _id(operation), literal=True)
-        made += paragraph(self, f"{operation['summary']}." if operation["summary"][-1] not in "?." else operation["summary"])
+        made += paragraph(
+            self, f"{operation['summary']}." if operation["summary"][-1] not in "?." else operation["summary"]
+        )
         if "parameters" in operation:
             rows = [
                 (f"`{p['name']}`", p["in"], _kind(p["schema"]), _about(p["schema"], p.get("description", "")))
@@ -56,8 +59,23 @@ class HttpApi(SphinxDirective):
             made += paragraph(self, f"**Body:** {kinds}{'' if body['required'] else ', or none'}.")
         if "security" not in operation:
             made += paragraph(self, "Needs no token.")
-        answers = [(f"{s}", a["description"], _content(a["content"])) for s, a in operation["responses"].items()]
-        made += table(self, ("status", "when", "answer"), answers)
+        answers = operation["responses"].items()
+        done = [f"{status} {_content(answer['content'])}" for status, answer in answers if int(status) < 400]
+        refusals = [f"[{status}](#http-status-{status})" for status, _ in answers if int(status) >= 400]
+        made += paragraph(self, f"**Answers:** {', '.join(done)}. Refusals: {', '.join(refusals)}.")
+        return made
+
+    def _statuses(self, operations: Sequence[Json]) -> nodes.section:
+        """What each refusal means: the same in all operations. Its body is the same, too."""
+        known = {status: answer for o in operations for status, answer in o["responses"].items() if int(status) >= 400}
+        made = section(self, "Refusals", "http-refusals")
+        rows = [
+            (f"{status}", known[status]["description"], _content(known[status]["content"])) for status in sorted(known)
+        ]
+        made += table(self, ("status", "when", "answer"), rows)
+        for row, status in zip(made.findall(lambda n: isinstance(n.parent, nodes.tbody)), sorted(known), strict=True):
+            row["ids"] = row["names"] = [f"http-status-{status}"]
+            self.state.document.note_explicit_target(row)
         return made
 
     def _type(self, name: str, schema: Json) -> nodes.section:
@@ -95,7 +113,9 @@ def _kind(schema: Json) -> str:
 
 def _content(content: Json) -> str:
     """What comes back: a type of our own, or a kind of file."""
-    return ", ".join(_kind(part["schema"]) if "$ref" in part["schema"] else f"`{kind}`" for kind, part in content.items())
+    return ", ".join(
+        _kind(part["schema"]) if "$ref" in part["schema"] else f"`{kind}`" for kind, part in content.items()
+    )
 
 
 def _default(schema: Json) -> str:

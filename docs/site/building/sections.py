@@ -22,7 +22,9 @@ class Sections(TocTree):
         entries: list[str] = []
         for line in filter(None, (line.strip() for line in self.content)):
             page = line.rpartition("<")[2].rstrip(">")
-            matching = [name for name in known if PurePosixPath(name).match(page) and name.count("/") == page.count("/")]
+            matching = [
+                name for name in known if PurePosixPath(name).match(page) and name.count("/") == page.count("/")
+            ]
             entries += matching if "*" in page else [line] * bool(matching)
         self.content = StringList(entries, source=self.env.docname)
         return super().run() if entries else []

@@ -72,6 +72,8 @@ class RepositoryLinks(SphinxTransform):
         if not target or not path.exists() or not path.is_relative_to(ROOT):
             return  # Sphinx says that it leads nowhere
         docname = PAGES.get(path.relative_to(ROOT).as_posix()) or self.env.path2doc(str(path))
+        if docname == "project/tour" and not anchor:
+            docname = "index"  # the beginning of the README
         if docname in self.env.found_docs:
             new = addnodes.pending_xref(
                 refdomain="doc", reftype="myst", reftarget=docname, reftargetid=anchor or None,
@@ -112,7 +114,9 @@ def source_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """A page for each file that is linked to, and for each folder a list of what is in it."""
     linked = sorted(set().union(*shown_files(app.env).values()))
     folders = {name: _listing(ROOT / name) for name in linked if (ROOT / name).is_dir()}
-    files = [name for name in linked if name not in folders] + [f"{f}/{x}" for f, names in folders.items() for x in names]
+    files = [name for name in linked if name not in folders] + [
+        f"{f}/{x}" for f, names in folders.items() for x in names
+    ]
     for name, names in folders.items():
         items = (f'<li><a href="{Path(name).name}/{html.escape(x)}.html">{html.escape(x)}</a></li>' for x in names)
         yield from _page(name, f"<ul>{''.join(items)}</ul>")

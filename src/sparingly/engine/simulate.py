@@ -45,14 +45,14 @@ Floats = NDArray[np.float64]
 class Simulation:
     """What `simulate` returns: the state of each run at K checkpoints."""
 
-    rounds: Integers  # (K,) the checkpoints
-    regret: Floats  # (runs, K) cumulative pseudo-regret
-    asked: Integers  # (runs, K) asks so far
-    spent: Floats  # (runs, K) budget spent so far
-    budget: Floats  # (runs, K) B(t)
-    refused: Integers  # (runs,) how often the ledger had to refuse
-    plays: Integers  # (runs, S, A) how often each cell was played; (runs, H, S, A) for episodes
-    labels: dict[str, str] = field(default_factory=dict)  # problem, learner, rule, schedule: what was run
+    rounds: Integers  #: (K,) the checkpoints
+    regret: Floats  #: (runs, K) cumulative pseudo-regret
+    asked: Integers  #: (runs, K) asks so far
+    spent: Floats  #: (runs, K) budget spent so far
+    budget: Floats  #: (runs, K) B(t)
+    refused: Integers  #: (runs,) how often the ledger had to refuse
+    plays: Integers  #: (runs, S, A) how often each cell was played; (runs, H, S, A) for episodes
+    labels: dict[str, str] = field(default_factory=dict)  #: problem, learner, rule, schedule: what was run
 
     def frame(self) -> pandas.DataFrame:
         """All checkpoints of all runs as a pandas data frame, one row each."""
@@ -100,9 +100,10 @@ def simulate(
 ) -> Simulation:
     """Run a learner and a rule on a problem under a budget, `runs` times, and record regret and asks.
 
-    `checkpoints` is how many rounds to record at most, spaced by `spacing`, or which ones. `jobs` limits the threads.
-    Results depend on the seed alone, never on `jobs`. `path` exists to check the engine against itself:
-    "plain" plays every round, "agent" plays them on an Agent in Python; all give the same result.
+    `budget` is a number or one of `budgets`, adversaries included. With one seed all learners and rules meet the same
+    contexts, budgets and noise. `checkpoints` is how many rounds to record at most, spaced by `spacing`, or which ones.
+    `jobs` limits the threads, `progress` shows a bar or none (None: in a terminal). Results depend on the seed alone,
+    never on `jobs`. `path` exists to check the engine against itself: "plain" plays every round, "agent" plays them on an Agent in Python; all give the same result.
 
     >>> import sparingly as sp
     >>> r = sp.simulate(sp.problems.Arms([0.2, 0.8]), sp.UCB1(arms=2), sp.ExactMatching(), 100, rounds=1000, runs=3)

@@ -31,9 +31,9 @@ class Cluster:
     """A back end of joblib that is ready to work."""
 
     backend: str
-    jobs: int  # -1: as many as the cluster has
-    deaths: tuple[type[BaseException], ...]  # what it raises when a worker dies
-    remote: bool = False  # whether workers may have another code than this process
+    jobs: int  #: -1: as many as the cluster has
+    deaths: tuple[type[BaseException], ...]  #: what it raises when a worker dies
+    remote: bool = False  #: whether workers may have another code than this process
 
     def each(self, call: Callable[[Any], Any], items: Iterable[Any], apart: bool = False) -> Iterator[Any]:
         """The results of `call` for all items, as they come; `apart` from this process, whatever happens to it."""

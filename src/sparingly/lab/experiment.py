@@ -33,7 +33,7 @@ class Experiment:
     title: str
     problem: ContextualArms | Linear | Episodic
     budget: Budget
-    policies: tuple[tuple[str, Any, Any], ...]  # label, learner, rule
+    policies: tuple[tuple[str, Any, Any], ...]  #: label, learner, rule
     rounds: int = 100_000
     runs: int = 20
     seed: int = 0

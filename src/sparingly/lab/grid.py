@@ -62,11 +62,11 @@ class Cell:
     """One experiment of a sweep. Its id depends on all that its result depends on, and on nothing else."""
 
     id: str
-    description: Mapping[str, Any]  # the content of an experiment file with one policy, nothing left to defaults
-    labels: Mapping[str, str]  # problem, learner, rule, schedule
-    stems: Mapping[str, str]  # the same without the values taken from grids
-    taken: Mapping[str, Any]  # what varies within the sweep, and its value here
-    place: int  # in the order of the file
+    description: Mapping[str, Any]  #: the content of an experiment file with one policy, nothing left to defaults
+    labels: Mapping[str, str]  #: problem, learner, rule, schedule
+    stems: Mapping[str, str]  #: the same without the values taken from grids
+    taken: Mapping[str, Any]  #: what varies within the sweep, and its value here
+    place: int  #: in the order of the file
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Evaluation:
     """What `evaluate` returns: the learning as it was replayed, and estimates of the policy that came of it."""
 
     replay: Play
-    estimates: tuple[Estimate, ...]  # "replay" is of the rounds while learning, the others of the policy at its end
+    estimates: tuple[Estimate, ...]  #: "replay" is of the rounds while learning, the others of the policy at its end
     level: float
 
     def __getitem__(self, method: str) -> Estimate:

@@ -39,11 +39,11 @@ RULES = ("ExactMatching", "Greedy", "uniform")
 class Curve:
     """One rule at every budget."""
 
-    reward: Floats  # (budgets, runs) mean reward a round
-    asks: Floats  # (budgets, runs)
-    when: Floats  # (budgets, PARTS) mean asks in each part of a run
-    by_action: Floats  # (budgets, A) mean asks
-    by_context: Floats  # (budgets, S)
+    reward: Floats  #: (budgets, runs) mean reward a round
+    asks: Floats  #: (budgets, runs)
+    when: Floats  #: (budgets, PARTS) mean asks in each part of a run
+    by_action: Floats  #: (budgets, A) mean asks
+    by_context: Floats  #: (budgets, S)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Plan:
     seed: int
     level: float
     curves: dict[str, Curve]
-    always: Floats  # (runs,)
-    never: Floats  # (runs,)
+    always: Floats  #: (runs,)
+    never: Floats  #: (runs,)
     notes: tuple[str, ...] = field(default=())
 
     @property

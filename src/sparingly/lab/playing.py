@@ -22,6 +22,7 @@ from sparingly.rules import Always, Rule
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Uniform:
 class Play:
     """One run: what was done in each of T rounds, what it was worth, and what was asked."""
 
-    rows: Integers  # (T,) of the data
-    actions: Integers  # (T,)
-    asked: NDArray[np.bool_]  # (T,)
-    rewards: Floats  # (T,) what the actions were worth, asked for or not
+    rows: Integers  #: (T,) of the data
+    actions: Integers  #: (T,)
+    asked: Booleans  #: (T,)
+    rewards: Floats  #: (T,) what the actions were worth, asked for or not
     ledger: Ledger
 
     @property

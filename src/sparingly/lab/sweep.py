@@ -188,7 +188,10 @@ class Done:
 def run_sweep(
     sweep: Sweep, out: Path, cluster: Cluster, retries: int = 2, screen: Screen | None = None, run: Run = run_cell
 ) -> Done:
-    """Run the cells that are not done yet, and write what all of them have given to results.parquet in `out`."""
+    """Run the cells that are not done yet, and write what all of them have given to results.parquet in `out`.
+
+    `cluster` comes from `clusters.opened`; a cell that fails is run `retries` times more; `screen` shows the progress.
+    """
     keeper = Keeper(out)
     keeper.prepare()
     todo = [cell for cell in sweep.cells if not keeper.has(cell)]

@@ -28,7 +28,7 @@ class HardFamily(NamedTuple):
     """Problems, one of which is hard for any given policy, and the round in which that shows."""
 
     problems: list[Arms]
-    horizon: int  # t_m: regret is to be compared with the lower bound at this round
+    horizon: int  #: t_m: regret is to be compared with the lower bound at this round
 
 
 def hidden_arm(arms: int, budget: float, arm: int = 0) -> Arms:

@@ -45,6 +45,8 @@ def noisy(value: float, noise: float, key: np.uint64, k: int) -> float:
 class Linear:
     """A linear bandit: `theta` (d,), and `arms` as features (A, d), a set for each round, or a source of features.
 
+    A reward is ⟨x, θ⟩ plus normal noise of deviation `noise`; `costs` (A,) is what asking about each action costs.
+
     >>> Linear([0.6, 0.8], arms=[[1, 0], [0, 1]], noise=0.1)
     Linear(dim=2, arms=Fixed(2 actions), noise=0.1)
     """

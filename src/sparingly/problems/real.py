@@ -42,12 +42,12 @@ class Rounds:
     """
 
     name: str
-    actions: tuple[str, ...]  # their names
+    actions: tuple[str, ...]  #: their names
     contexts: Integers | None = None
     shared: Floats | None = None
     features: Floats | None = None
-    source: str = ""  # where the data is from and under which licence
-    rounds: int = 0  # how long a run is by default; 0: as many rounds as there are rows
+    source: str = ""  #: where the data is from and under which licence
+    rounds: int = 0  #: how long a run is by default; 0: as many rounds as there are rows
 
     def __post_init__(self) -> None:
         given = [part for part in (self.contexts, self.shared, self.features) if part is not None]
@@ -107,7 +107,7 @@ class Rounds:
 class Table(Rounds):
     """Rounds in which the reward of every action is known: used to score, shown to a learner only if it has asked."""
 
-    rewards: Floats  # (N, A), in [0, 1]
+    rewards: Floats  #: (N, A), in [0, 1]
 
     def __post_init__(self) -> None:
         if not isinstance(self.rewards, np.ndarray) or self.rewards.shape != (len(self), len(self.actions)):
@@ -124,9 +124,9 @@ class Table(Rounds):
 class Logged(Rounds):
     """Rounds in which one action was taken, with its reward and the probability with which it had been chosen."""
 
-    taken: Integers  # (N,) the action
-    reward: Floats  # (N,) in [0, 1]
-    propensity: Floats  # (N,) in (0, 1]
+    taken: Integers  #: (N,) the action
+    reward: Floats  #: (N,) in [0, 1]
+    propensity: Floats  #: (N,) in (0, 1]
 
     def __post_init__(self) -> None:
         for name in ("taken", "reward", "propensity"):

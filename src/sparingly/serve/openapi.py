@@ -13,8 +13,8 @@ from sparingly.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
 PATH = {
-    "name": {"type": "string", "pattern": contract.NAME},
-    "event_id": {"type": "string", "pattern": contract.ID},
+    "name": msgspec.json.schema(contract.Name),
+    "event_id": msgspec.json.schema(contract.Id),
     "file": {"type": "string"},
 }
 WORDS = {

@@ -24,6 +24,9 @@ from sparingly.problems.arms import ContextualArms
 from sparingly.protocol import Decision
 from sparingly.randomness import keys, seed_sequence
 
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
 
 class FrontLoaded:
     """A fresh agent with a fixed budget B, made to ask in each of the first min(B, T) rounds and never after.
@@ -117,8 +120,8 @@ def _check_agent(agent: Agent) -> None:
 class Played(NamedTuple):
     """What a policy did: how often it played each arm (A,), in which rounds it asked (T,), its regret."""
 
-    plays: NDArray[np.int64]
-    asks: NDArray[np.bool_]
+    plays: Integers
+    asks: Booleans
     regret: float
 
 

@@ -22,9 +22,9 @@ class Profile(NamedTuple):
     """A bound on the sum, and its exponents: the bound grows like T^rounds · amount^amount · every^every."""
 
     bound: Floats
-    rounds: float  # the exponent of T
-    amount: float  # of the rate, the scale or the amount of the budget
-    every: float = 0.0  # of the period
+    rounds: float  #: the exponent of T
+    amount: float  #: of the rate, the scale or the amount of the budget
+    every: float = 0.0  #: of the period
 
 
 def linear(rounds: ArrayLike, arms: int, rate: float) -> Profile:
