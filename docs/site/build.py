@@ -1,6 +1,7 @@
 """Builds the site: `python docs/site/build.py [FOLDER]`, build/docs by default.
 
-It needs no network, and a warning is an error. The folder is made anew. What Sphinx keeps for itself goes into FOLDER.trees.
+It needs no network, and a warning is an error. The folder is made anew.
+What Sphinx keeps for itself goes into FOLDER.trees.
 """
 
 from __future__ import annotations

@@ -26,14 +26,16 @@ show_warning_types = True
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "html_image"]
 myst_heading_anchors = 4
 highlight_language = "none"  # a block says what it is in
+smartquotes = False  # "first" in a docstring is a string
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 72
 # Names that say more than what they stand for; reference/index.md explains them.
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "Columns", "Environment", "Floats", "Integers", "State")}
+autodoc_type_aliases = {
+    name: name for name in ("Account", "ArrayLike", "Booleans", "Columns", "Environment", "Floats", "Integers", "State")
+}
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 

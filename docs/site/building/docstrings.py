@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util.inspect import TypeAliasForwardRef
 
 MARK = re.compile(r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<word>\w[\w -]*)\*(?!\w)|docs/(?P<page>\w+)\.md")
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
@@ -78,22 +79,27 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
         own = set()
     if inspect.isclass(thing):
         own |= {name for name, part in vars(thing).items() if isinstance(part, property)}
-    lines[:] = as_restructured(lines, own)
+    generated = [line for line in lines if line.startswith("Alias for field number")]  # by Python, for a NamedTuple
+    lines[:] = [] if generated else as_restructured(lines, own)
 
 
 def plain_signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, arguments: str | None, returns: str | None
 ) -> tuple[str | None, str | None] | None:
-    """What a client's method returns to its caller; nothing in brackets for a protocol, of which nobody makes one."""
-    if getattr(thing, "_is_protocol", False):
+    """Signatures as callers see them.
+
+    A client's method gives its answer; protocols, and results with lists in them, are not made by callers.
+    """
+    if getattr(thing, "_is_protocol", False) or "<factory>" in (arguments or ""):
         return "", None
     found = ANSWER.match(returns or "")
-    if not found:
-        return None
-    return arguments, found[2] if found[1] == "Answer" else f"Iterator[{found[2]}]"
+    if found:
+        returns = found[2] if found[1] == "Answer" else f"Iterator[{found[2]}]"
+    return arguments, returns
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # inside a tuple or a union, too, an alias is its name
     app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-process-signature", plain_signature)
     return {"parallel_read_safe": True}

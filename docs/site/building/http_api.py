@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from docutils import nodes
@@ -13,6 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from building.tables import paragraph, section, table
 
 Json = Mapping[str, Any]
+REFUSAL = "application/problem+json"
 LIMITS = {
     "minimum": "≥ {}", "exclusiveMinimum": "> {}", "maximum": "≤ {}", "exclusiveMaximum": "< {}",
     "minLength": "at least {} characters", "maxLength": "at most {} characters",
@@ -39,7 +40,7 @@ class HttpApi(SphinxDirective):
         types += [self._type(name, schema) for name, schema in api["components"]["schemas"].items()]
         made = section(self, "Operations", "http-operations")
         made += [self._operation(*operation) for operation in operations]
-        refusals = self._statuses([operation for _, _, operation in operations])
+        refusals = self._refusals(operation for _, _, operation in operations)
         return [table(self, ("operation", "what it does"), rows), made, refusals, types]
 
     def _operation(self, method: str, path: str, operation: Json) -> nodes.section:
@@ -60,20 +61,21 @@ class HttpApi(SphinxDirective):
         if "security" not in operation:
             made += paragraph(self, "Needs no token.")
         answers = operation["responses"].items()
-        done = [f"{status} {_content(answer['content'])}" for status, answer in answers if int(status) < 400]
-        refusals = [f"[{status}](#http-status-{status})" for status, _ in answers if int(status) >= 400]
-        made += paragraph(self, f"**Answers:** {', '.join(done)}. Refusals: {', '.join(refusals)}.")
+        plain = [
+            f"{status} {_content(answer['content'])}" for status, answer in answers if REFUSAL not in answer["content"]
+        ]
+        refusals = [f"[{status}](#http-status-{status})" for status, answer in answers if REFUSAL in answer["content"]]
+        made += paragraph(self, f"**Answers:** {', '.join(plain)}. Refusals: {', '.join(refusals)}.")
         return made
 
-    def _statuses(self, operations: Sequence[Json]) -> nodes.section:
-        """What each refusal means: the same in all operations. Its body is the same, too."""
-        known = {status: answer for o in operations for status, answer in o["responses"].items() if int(status) >= 400}
+    def _refusals(self, operations: Iterable[Json]) -> nodes.section:
+        """What each status means: the same in all operations."""
+        answers = [item for operation in operations for item in operation["responses"].items()]
+        rows = sorted({(status, answer["description"]) for status, answer in answers if REFUSAL in answer["content"]})
         made = section(self, "Refusals", "http-refusals")
-        rows = [
-            (f"{status}", known[status]["description"], _content(known[status]["content"])) for status in sorted(known)
-        ]
-        made += table(self, ("status", "when", "answer"), rows)
-        for row, status in zip(made.findall(lambda n: isinstance(n.parent, nodes.tbody)), sorted(known), strict=True):
+        made += paragraph(self, f"A refusal says why: its body is a [`Problem`](#http-type-problem), as `{REFUSAL}`.")
+        made += table(self, ("status", "when"), rows)
+        for row, (status, _) in zip(made.findall(lambda n: isinstance(n.parent, nodes.tbody)), rows, strict=True):
             row["ids"] = row["names"] = [f"http-status-{status}"]
             self.state.document.note_explicit_target(row)
         return made
