@@ -130,7 +130,7 @@ class Episodic(EpisodeSizes):
     (S, A, S), or the same with H in front. `initial` says where episodes start: a state, a source such as
     `contexts.Iid([…])`, a list to repeat, or None for uniform draws. `rewards` is "bernoulli",
     "beta", "normal", "fixed" or a `Rewards`; `costs` is what asking costs, (S, A) or (H, S, A). An R that could be read
-    both ways, as when S = A = H, goes by P: with H in front of P it is (H, S, A), otherwise (S, A, S). The solution is in
+    both ways, as when S = A = H, goes by P: with H in front of P it is (H, S, A), otherwise (S, A, S). Its solution is
     `optimal_values` and `optimal_policy`, (H, S) each.
 
     >>> stay_or_go = Episodic([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [[0, 0], [1, 1]], horizon=3, initial=0)
