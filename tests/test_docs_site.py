@@ -189,6 +189,8 @@ def test_docstrings_read_as_they_were_meant(site):
     for name, page in reference(site).items():
         for mark in (":py:obj:", ":doc:", "``", "TypeAliasForwardRef", "<factory>", "Alias for field number"):
             assert mark not in page.text, f"{name}: {mark}"
+    assert "decide_episode(states: ArrayLike, actions: ArrayLike) → Booleans" in reference(site)["agent"].text
+    assert "Found[" not in reference(site)["client"].text  # how an answer is fetched is not what a caller gets
     assert "6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B" in reference(site)["rules"].text
 
 

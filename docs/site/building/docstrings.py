@@ -18,8 +18,7 @@ MARK = re.compile(r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<word>\w[\w -]*)\*(?!\w)|do
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 SPECIAL = re.compile(r"[\\*_|`]")
 ITEM = re.compile(r"(?:-|\(\d+\)) ")
-# What a method of the client gives: its source says how the answer is fetched.
-ANSWER = re.compile(r"^(Answer|Items)\[(.*)\]$")
+ANSWER = re.compile(r"Found\[(.*?)\], [\w.~]*Response\b")  # in the type of what fetches an answer of the service
 
 
 def as_restructured(lines: list[str], own: Collection[str] = ()) -> list[str]:
@@ -92,9 +91,12 @@ def plain_signature(
     """
     if getattr(thing, "_is_protocol", False) or "<factory>" in (arguments or ""):
         return "", None
-    found = ANSWER.match(returns or "")
+    found = ANSWER.search(returns or "")
     if found:
-        returns = found[2] if found[1] == "Answer" else f"Iterator[{found[2]}]"
+        from sparingly.serve.client import Listed, Methods
+
+        several = isinstance(vars(Methods)[name.rpartition(".")[2]], Listed)
+        returns = f"Iterator[{found[1]}]" if several else found[1]
     return arguments, returns
 
 
