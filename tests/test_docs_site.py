@@ -35,7 +35,7 @@ LOADS = {
     "link": "href",
 }
 GUIDES = ("planning", "model_router", "episodes", "frozen_lake", "sweeps", "service", "client", "deployment")
-COLLEAGUES = ("gallery", "peers")  # in the navigation as soon as they are there
+OPTIONAL = ("gallery", "peers")  # in the navigation as soon as they are there
 
 
 class Page(HTMLParser):
@@ -219,7 +219,7 @@ def test_all_operations_and_types_of_the_service_are_in_the_reference(site):
 
 def test_the_navigation_has_every_page(site):
     listed = {urlsplit(link).path for link in read(site / "index.html").links}
-    here = [name for name in COLLEAGUES if (ROOT / "docs" / f"{name}.md").exists()]
+    here = [name for name in OPTIONAL if (ROOT / "docs" / f"{name}.md").exists()]
     here += [f"gallery/{path.stem}" for path in (ROOT / "docs" / "gallery").glob("*.md")]
     for name in ("choosing", "paper", "claims", "project/tour", "project/contribute", "project/changes",
                  *GUIDES, *here, *(f"reference/{name}" for name in reference(site))):  # fmt: skip
