@@ -247,9 +247,12 @@ def test_the_demonstration_shows_what_it_is_for():
     benign, adversarial = (dict(e.run()) for e in experiments())
     assert adversarial["Greedy"].final_regret()[0] > 100 * adversarial["ExactMatching"].final_regret()[0]
     readme = (ROOT / "README.md").read_text()
-    for results in (benign, adversarial):  # the README's table is what `make run` prints
-        row = " | ".join(f"{results[rule].final_regret()[0]:,.0f}" for rule in ("Greedy", "PaperMatching"))
-        assert f"{row} | **{results['ExactMatching'].final_regret()[0]:,.0f}** |" in readme
+    for results in (benign, adversarial):  # the README's table is what `sparingly demo` prints
+        greedy, paper, exact = (
+            "{:,.0f} ± {:,.0f}".format(*results[rule].final_regret())
+            for rule in ("Greedy", "PaperMatching", "ExactMatching")
+        )
+        assert f"| {greedy} | {paper} | **{exact}** |" in readme
     page = figure({"benign": benign, "adversarial": adversarial})
     assert len(page.axes) == 4
     lines = page.axes[0].get_lines()

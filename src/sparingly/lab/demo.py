@@ -13,7 +13,7 @@ RULES = (Greedy(), PaperMatching(), ExactMatching())
 
 def experiments() -> tuple[Experiment, ...]:
     """Ten stochastic arms with a fixed budget; adversarial contexts, labelled against the learner."""
-    arms, contextual = UCB1(arms=10), UCB1(arms=2, contexts=2)
+    arms, contextual = UCB1(arms=10, ties="random"), UCB1(arms=2, contexts=2)
     trap = greedy_trap("contexts", good_arm=worse_labelling(contextual))
     return (
         Experiment(
