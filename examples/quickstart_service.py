@@ -10,42 +10,18 @@ never. Every decision and answer has an id: run it twice on the same service, an
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
 import sparingly as sp
+from sparingly.serve.local import service
 
 AGENT, USERS, GRANT = "quickstart", 400, 12
 ACTIONS, CONTEXTS = ["recipe", "podcast", "quiz"], ["morning", "evening"]
 TASTE = {"morning": [4.2, 2.4, 3.0], "evening": [2.6, 4.4, 3.1]}  # mean stars, which the agent does not know
 WAIT = 2.0  # seconds until an ask counts as unanswered; days, on a real site
-
-
-@contextmanager
-def service(url: str | None) -> Iterator[str]:
-    """The address of a service: the given one, or one that runs here until the end, in a temporary folder."""
-    if url is not None:
-        yield url
-        return
-    print("Starting a service (the first time on a machine it compiles for some seconds) …", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "sparingly.cli", "serve", "--data", folder, "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-            assert process.stdout is not None
-            try:
-                line = process.stdout.readline()  # sparingly: serving on http://127.0.0.1:PORT
-                if not line:
-                    sys.exit("the service did not start; its reason is above")
-                yield line.split()[-1]
-            finally:
-                process.terminate()
 
 
 def stream(client: sp.Client, random: np.random.Generator) -> list[tuple[str, float]]:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from sparingly.lab.planning import GOAL, PARTS, Need, Plan
-from sparingly.lab.results import COLOURS, DASHES, MARKERS
+from sparingly.lab.results import COLOURS, DASHES, MARKERS, markdown
 
 UNIFORM = "uniform"
 HEADS = ("rule", "budget", "asks", "reward", "±", "of always", "of its gain")
@@ -120,7 +120,7 @@ def report(plan: Plan, notes: tuple[str, ...]) -> str:
         "![Reward against budget, and when each rule asks](figure.png)", "",
         "## How many questions to ask", "", *(f"- {line}" for line in answers(plan)), "",
         f"Interpolated between the budgets tried; {100 * plan.level:g} % intervals from resampled runs.", "",
-        "## Reward against budget", "", _markdown(HEADS, rows(plan)), "",
+        "## Reward against budget", "", markdown(HEADS, rows(plan)), "",
         "Reward is the mean of a round; `Always` asks in every round until the budget is spent. "
         f"{100 * plan.level:g} % intervals: {meaning(plan)}.", "",
     ]  # fmt: skip
@@ -136,11 +136,6 @@ def report(plan: Plan, notes: tuple[str, ...]) -> str:
     if notes:
         text += ["## Warnings", "", *(f"- {note}" for note in notes), ""]
     return "\n".join(text)
-
-
-def _markdown(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
-    rule = "|---|" + "---:|" * (len(heads) - 1)
-    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 def _spending(plan: Plan, place: int) -> list[str]:

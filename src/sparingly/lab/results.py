@@ -43,6 +43,18 @@ def table(title: str, results: Results) -> Table:
     return view
 
 
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown: names on the left, numbers on the right.
+
+    >>> print(markdown(("rule", "asks"), [("Never", "0")]))
+    | rule | asks |
+    |---|---:|
+    | Never | 0 |
+    """
+    rule = "|---|" + "---:|" * (len(heads) - 1)
+    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
+
+
 def write_parquet(path: Path, results: Mapping[str, Results]) -> None:
     """All checkpoints of all runs of all policies, one row each, with the experiment and the policy named."""
     import pandas
@@ -67,7 +79,8 @@ def figure(results: Mapping[str, Results]) -> Figure:
     return page
 
 
-def _style(place: int, marks: int) -> dict[str, Any]:
+def style(place: int, marks: int) -> dict[str, Any]:
+    """How to draw the `place`-th curve, of so many points: colour, dashes and a marker here and there."""
     return {
         "color": COLOURS[place % len(COLOURS)],
         "linestyle": DASHES[place % len(DASHES)],
@@ -80,7 +93,7 @@ def _style(place: int, marks: int) -> dict[str, Any]:
 def _draw_regret(axis: Any, title: str, policies: Results) -> None:
     for place, (label, result) in enumerate(policies.items()):
         mean = result.regret.mean(axis=0)
-        axis.plot(result.rounds, mean, label=label, **_style(place, result.rounds.size))
+        axis.plot(result.rounds, mean, label=label, **style(place, result.rounds.size))
         if result.regret.shape[0] > 1:
             low, high = np.quantile(result.regret, (0.1, 0.9), axis=0)
             axis.fill_between(result.rounds, low, high, color=COLOURS[place % len(COLOURS)], alpha=0.15, linewidth=0)
@@ -99,7 +112,7 @@ def _draw_asks(axis: Any, policies: Results) -> None:
     if np.isfinite(budget).all():
         axis.plot(first.rounds, budget, color="0.35", linewidth=3, alpha=0.6, label="budget B(t)")
     for place, (label, result) in enumerate(policies.items()):
-        axis.plot(result.rounds, result.spent.mean(axis=0), label=label, **_style(place, result.rounds.size))
+        axis.plot(result.rounds, result.spent.mean(axis=0), label=label, **style(place, result.rounds.size))
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=10)
     axis.set_ylim(bottom=0)
