@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
 
-.PHONY: run test docs browser postgres bench bench-service peers figures episodes clean
+.PHONY: run test docs browser postgres bench bench-service peers figures gallery episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running every claim of the paper and judging it (about three minutes; what is done is kept)"
@@ -53,6 +53,10 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
+
+gallery: $(VENV)/ready
+	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"
+	$(BIN)/python docs/figures/gallery.py
 
 episodes: $(VENV)/ready
 	@echo "== The studies of episodes that docs/episodes.md quotes (some twenty minutes on two cores)"

@@ -92,7 +92,7 @@ def measure(table: Table, options: Options) -> pandas.DataFrame:
     shifts = [make_shift(table, options, np.random.default_rng(seed)) for seed in seeds]
     cases = [(run, place, name) for run in range(options.runs) for place, name in enumerate(STRATEGIES)]
     bar = Progress(len(cases) * DAYS * HOURS, "labelling", show=True)
-    with service() as url, sp.Client(url) as client, ThreadPoolExecutor(2) as pool:
+    with service() as url, sp.Client(url) as client, ThreadPoolExecutor(8) as pool:
 
         def one(case: tuple[int, int, str]) -> pandas.DataFrame:
             run, place, name = case
@@ -108,13 +108,15 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
     """Left how often the proposed class is right, right how many labels were used."""
     with page(10.5, 4.5, 1, 1) as (figure, axes):
         curves(axes[0], data, "day", "accuracy")
-        axes[0].set(xlabel="day", ylabel="share of images with the right class", ylim=(0, 1))
+        axes[0].set(
+            xlabel="day", ylabel="share of images with the right class", ylim=(0, 1), xticks=range(0, DAYS + 1, 2)
+        )
         axes[0].set_title(f"what the pipeline proposes (95 % intervals, {given.runs} runs)", fontsize=11)
         days = np.arange(1, DAYS + 1)
         axes[1].step(np.append(days, DAYS + 1) - 1, LABELS * np.append(days, DAYS), where="post", **BUDGET)
         curves(axes[1], data, "day", "spent")
-        axes[1].set(xlabel="day", ylabel="labels asked for so far", ylim=(0, None))
-        axes[1].set_title("hours that come day by day", fontsize=11)
+        axes[1].set(xlabel="day", ylabel="labels asked for so far", ylim=(0, None), xticks=range(0, DAYS + 1, 2))
+        axes[1].set_title("labels used, and those that come day by day", fontsize=11)
         legend(figure, axes)
     return figure
 

@@ -140,7 +140,7 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
 
 def main() -> None:
     """Measure, draw, and print the table."""
-    given = options(__doc__ or "", rounds=20_000, runs=10, quick=(4_000, 8))
+    given = options(__doc__ or "", rounds=20_000, runs=10, quick=(2_000, 4))
     data = measure(given)
     runs = data.groupby(["strategy", "run"], sort=False)
     ends, mean = runs.last(), runs["lost"].mean()

@@ -101,7 +101,7 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
 
 def main() -> None:
     """Measure, draw, and print the table."""
-    given = options(__doc__ or "", rounds=20_000, runs=20, quick=(2_000, 12))
+    given = options(__doc__ or "", rounds=20_000, runs=20, quick=(2_000, 4))
     data = measure(movielens(), given)
     runs = data.groupby(["strategy", "run"], sort=False)
     counts, means = runs[["asked", "answered"]].last().groupby("strategy").mean(), runs["reward"].mean()
