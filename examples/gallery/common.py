@@ -49,10 +49,14 @@ class Options:
         means: Floats = np.add.reduceat(values, marks - sizes) / sizes
         return means
 
+    @property
+    def repeated(self) -> str:
+        """How often everything was run, in words."""
+        return "one run" if self.runs == 1 else f"{self.runs} runs"
+
     def head(self, rounds: str) -> str:
         """What a table is of."""
-        runs = "one run" if self.runs == 1 else f"{self.runs} runs"
-        return f"{self.rounds:,} {rounds}, {runs}, seed {self.seed}"
+        return f"{self.rounds:,} {rounds}, {self.repeated}, seed {self.seed}"
 
 
 def options(text: str, rounds: int, runs: int, quick: tuple[int, int]) -> Options:

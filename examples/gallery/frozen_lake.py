@@ -120,7 +120,7 @@ def main() -> None:
             yticks=np.arange(0, 0.21, 0.05),
         )
         left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        left.set_title(f"learning the lake (95 % intervals, {given.runs} runs)", fontsize=11)
+        left.set_title(f"learning the lake (95 % intervals, {given.repeated})", fontsize=11)
         draw_map(right, squares)
         legend(figure, [left])
     rows = []

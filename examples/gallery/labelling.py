@@ -111,7 +111,7 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
         axes[0].set(
             xlabel="day", ylabel="share of images with the right class", ylim=(0, 1), xticks=range(0, DAYS + 1, 2)
         )
-        axes[0].set_title(f"what the pipeline proposes (95 % intervals, {given.runs} runs)", fontsize=11)
+        axes[0].set_title(f"what the pipeline proposes (95 % intervals, {given.repeated})", fontsize=11)
         days = np.arange(1, DAYS + 1)
         axes[1].step(np.append(days, DAYS + 1) - 1, LABELS * np.append(days, DAYS), where="post", **BUDGET)
         curves(axes[1], data, "day", "spent")

@@ -129,7 +129,7 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
     with page(10.5, 4.7, 1, 1) as (figure, axes):
         curves(axes[0], data, "request", "lost")
         axes[0].set(xlabel="request", ylabel="quality lost against the best model", ylim=(0, None))
-        axes[0].set_title(f"what a request loses (95 % intervals, {given.runs} runs)", fontsize=11)
+        axes[0].set_title(f"what a request loses (95 % intervals, {given.repeated})", fontsize=11)
         budget_line(axes[1], [0, given.rounds], [0, MONEY * given.rounds])
         curves(axes[1], data, "request", "spent", without=[FREE])
         axes[1].set(xlabel="request", ylabel="spent on verdicts so far, in cents")

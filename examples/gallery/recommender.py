@@ -89,7 +89,7 @@ def draw(data: pandas.DataFrame, given: Options) -> Figure:
     with page(10.5, 4.7, 1, 1) as (figure, axes):
         curves(axes[0], data, "visit", "reward", without=[AT_ONCE])
         axes[0].set(xlabel="visit", ylabel="mean rating of what was shown (0 … 1)")
-        axes[0].set_title(f"what users get (95 % intervals, {given.runs} runs)", fontsize=11)
+        axes[0].set_title(f"what users get (95 % intervals, {given.repeated})", fontsize=11)
         budget_line(axes[1], [0, given.rounds], [SHARE * given.rounds] * 2)
         curves(axes[1], data, "visit", "asked", without=[ALWAYS, AT_ONCE])
         curves(axes[1], data, "visit", "answered", without=[ALWAYS, AT_ONCE], thin=True)
