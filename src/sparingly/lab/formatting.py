@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparingly.lab.claims.evidence import Check
+if TYPE_CHECKING:  # claims write numbers too: at run time the imports must point one way
+    from sparingly.lab.claims.evidence import Check
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MINUS = "−"
@@ -38,6 +39,7 @@ def value_and_interval(check: Check) -> tuple[str, str]:
     There are more where fewer would make a number look equal to the bar that it is compared with and is not, or would
     make what was measured look like nothing.
 
+    >>> from sparingly.lab.claims import Check
     >>> value_and_interval(Check("", 0.51234, "≤", 0.53, 0.50111, 0.52345, "shown", "t"))
     ('0.512', '[0.501, 0.523]')
     >>> value_and_interval(Check("", 0.000123, "≤", 1.0, 0.0, 0.34, "shown", "t"))
