@@ -282,6 +282,9 @@ def plan(
     learner: Annotated[
         str | None, typer.Option("--learner", help="For example 'OFUL(scale=0.3)' [default: what fits the data].")
     ] = None,
+    costs: Annotated[
+        str | None, typer.Option("--costs", help="Of an ask, by action: 1,2,5 or NAME=COST,…; budgets are then money.")
+    ] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--columns", help="PART=COLUMN,…; may be repeated. See the examples.")
     ] = None,
@@ -304,6 +307,8 @@ def plan(
 
         sparingly plan answers.csv --budgets 50,200,800 --columns context=topic --columns rewards=small,large
 
+        sparingly plan answers.csv --budgets 20,50,100 --costs small=0.1,large=1 --columns rewards=small,large
+
         sparingly plan flowers.parquet --budgets 20,60 --columns features=length,width --columns label=kind
 
         sparingly plan log.csv --budgets 100,300 --columns context=page,action=item,reward=click,propensity=p
@@ -311,7 +316,7 @@ def plan(
     from sparingly.lab import planning_cli
 
     numbers = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "progress": False if quiet else None}
-    planning_cli.run(data, budgets, rules, learner, columns or [], out, numbers, rescale, quiet)
+    planning_cli.run(data, budgets, rules, learner, costs, columns or [], out, numbers, rescale, quiet)
 
 
 def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, quiet: bool) -> None:

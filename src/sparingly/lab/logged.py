@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,13 @@ class Evaluation:
     replay: Play
     estimates: tuple[Estimate, ...]  #: "replay" is of the rounds while learning, the others of the policy at its end
     level: float
+    doubt: str = ""  # why the estimates say little, if they do
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the intervals of the estimates of the policy have a point in common."""
+        of_policy = [estimate for estimate in self.estimates if estimate.method != "replay"]
+        return not max(estimate.low for estimate in of_policy) > min(estimate.high for estimate in of_policy)
 
     def __getitem__(self, method: str) -> Estimate:
         return next(estimate for estimate in self.estimates if estimate.method == method)
@@ -101,6 +109,8 @@ def replay(
             break
     if len(kept) < FEW:
         warn(f"the replay found {len(kept)} rounds in {rows.size:,} rows; its mean says little")
+    elif len(kept) < length:
+        warn(f"the replay ended after {len(kept):,} of {length:,} rounds: the log has no more rows for it")
     if not kept:
         raise InvalidInput("no row of the log could be replayed: the learner never did what was done")
     found, actions, asked = (np.array(part) for part in zip(*kept, strict=True))
@@ -130,7 +140,9 @@ def evaluate(
     z = float(stats.norm.ppf(0.5 + level / 2.0))
     total = max(float(weights.sum()), 1e-300)
     effective = total**2 / max(float((weights**2).sum()), 1e-300) if weights.any() else 0.0
-    _warn_if_few(weights, reward, effective)
+    doubt = _doubt(weights, reward, effective)
+    if doubt:
+        warn(doubt)
     share = float((weights * reward).sum()) / total if weights.any() else math.nan
     errors = weights * (reward - share)
     return Evaluation(
@@ -142,7 +154,28 @@ def evaluate(
             _mean("dr", expected + weights * (reward - predicted), z, effective),
         ),
         level,
+        doubt,
     )
+
+
+def combined(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Several evaluations of one case, with other halves of the log, as one: the mean over what learning leads to.
+
+    The halves overlap, so that their errors do not average out: the squares of the intervals are averaged, and that
+    of the mean over the evaluations is added.
+    """
+    z = float(stats.norm.ppf(0.5 + evaluations[0].level / 2.0))
+    estimates = []
+    for i, first in enumerate(evaluations[0].estimates):
+        values, halves, effective = np.array(
+            [(e.estimates[i].value, e.estimates[i].high - e.estimates[i].value, e.estimates[i].effective)
+             for e in evaluations]
+        ).T  # fmt: skip
+        again = z**2 * float(values.var(ddof=1)) / values.size if values.size > 1 else 0.0
+        half = math.sqrt(float((halves**2).mean()) + again)
+        estimates.append(_around(first.method, float(values.mean()), half, float(effective.mean())))
+    worst = min(evaluations, key=lambda e: (not e.doubt, e["dr"].effective))
+    return replace(evaluations[0], estimates=tuple(estimates), doubt=worst.doubt)
 
 
 def _choices(agent: Agent, log: Logged, rows: Integers) -> Integers:
@@ -158,18 +191,19 @@ def _choices(agent: Agent, log: Logged, rows: Integers) -> Integers:
     return np.array([by_context[context] for context in log.contexts[rows].tolist()])
 
 
-def _warn_if_few(weights: Floats, reward: Floats, effective: float) -> None:
+def _doubt(weights: Floats, reward: Floats, effective: float) -> str:
     matching, rewarded = int((weights > 0).sum()), int(((weights > 0) & (reward > 0)).sum())
     if effective < FEW:
-        warn(
+        return (
             f"{matching} rows of {weights.size:,} have the action that the policy takes, worth {effective:.0f} of even "
             "weight: estimates from so few are rough, and their intervals too short"
         )
-    elif rewarded < FEW_REWARDS:
-        warn(
+    if rewarded < FEW_REWARDS:
+        return (
             f"of the {matching} rows that have the action that the policy takes, {rewarded} "
             "have a reward above 0: intervals of such rare rewards are too short"
         )
+    return ""
 
 
 def _mean(method: str, values: Floats, z: float, effective: float) -> Estimate:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,21 @@ from sparingly.compiling import notice
 from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.lab.logged import horizon, replay
+from sparingly.lab.logged import FEW, FEW_REWARDS, Evaluation, combined, evaluate, horizon, replay
 from sparingly.lab.playing import Play, Uniform, play
 from sparingly.problems.real import DataWarning, Logged, Table
 from sparingly.rules import Always, Never
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Work = tuple[Callable[..., Any], *tuple[Any, ...]]  # a call with its arguments
 
 PARTS = 20  # of a run, for which asks are counted
 GOAL = 0.95  # of what asking always earns
+HALVINGS = 5  # of a log, on one half of which is learned, and what comes of it valued on the other
 REDRAWS = 2_000  # of the runs, for the interval of the budget that is needed
-RULES = ("ExactMatching", "Greedy", "uniform")
+UNIFORM = "uniform"
+RULES = ("ExactMatching", "Greedy", UNIFORM)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Curve:
 
     reward: Floats  #: (budgets, runs) mean reward a round
     asks: Floats  #: (budgets, runs)
+    spent: Floats  #: (budgets, runs) what they cost
     when: Floats  #: (budgets, PARTS) mean asks in each part of a run
     by_action: Floats  #: (budgets, A) mean asks
     by_context: Floats  #: (budgets, S)
@@ -70,6 +74,12 @@ class Plan:
     always: Floats  #: (runs,)
     never: Floats  #: (runs,)
     notes: tuple[str, ...] = field(default=())
+    policies: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)  #: on a log: one for each budget
+
+    @property
+    def priced(self) -> bool:
+        """Whether asks have costs, so that budgets are money."""
+        return self.learner.costs is not None
 
     @property
     def logged(self) -> bool:
@@ -80,16 +90,14 @@ class Plan:
         """Mean and interval of one number a run.
 
         On a table: Student's interval of the mean over runs, given the rows. On a log the runs are resamples of it
-        (bootstrap), and their spread is the uncertainty that the log leaves: mean ± z·standard deviation.
+        (bootstrap), and their spread is the uncertainty that the log leaves: the interval is that of one more run,
+        mean ± t·standard deviation·sqrt(1 + 1/runs).
         """
         mean = float(values.mean())
         if values.size < 2:
             return mean, -math.inf, math.inf
-        spread = float(values.std(ddof=1))
-        if self.logged:
-            half = float(stats.norm.ppf(0.5 + self.level / 2.0)) * spread
-        else:
-            half = float(stats.t.ppf(0.5 + self.level / 2.0, values.size - 1)) * spread / math.sqrt(values.size)
+        width = float(stats.t.ppf(0.5 + self.level / 2.0, values.size - 1) * values.std(ddof=1))
+        half = width * math.sqrt(1.0 / values.size + self.logged)
         return mean, mean - half, mean + half
 
     def share(self, rule: str, place: int, of: str = "reward") -> float:
@@ -120,8 +128,8 @@ class Plan:
         if place == 0:
             return self.budgets[0]
         share = (target - means[place - 1]) / (means[place] - means[place - 1])
-        before, after = math.log(max(self.budgets[place - 1], 1.0)), math.log(max(self.budgets[place], 1.0))
-        return math.exp(before + share * (after - before))
+        before, after = self.budgets[place - 1], self.budgets[place]
+        return float(before * (after / before) ** share if before > 0.0 else share * after)
 
     def better(self, rule: str, other: str, place: int) -> float:
         """The p-value of a paired t-test that the rule earns more than the other; NaN where there is nothing to test.
@@ -146,30 +154,44 @@ def plan(
     level: float = 0.95,
     jobs: int | None = None,
     progress: bool | None = None,
+    costs: Sequence[float] | None = None,
 ) -> Plan:
     """Play or replay the data with each rule under each budget, with all feedback and with none.
 
     `rules` are names of the catalogue, with parameters if need be ("Matching(alpha=1)"), or "uniform". `learner` is one
-    of the library's; by default the one that the data suggests. Results depend on the seed alone, never on `jobs`.
+    of the library's; by default the one that the data suggests. `costs` is what an ask about each action costs, in the
+    order of the data's actions; budgets are then money. On a log, what the policies that come of it are worth is
+    estimated as well. Results depend on the seed alone, never on `jobs`.
     """
     amounts = tuple(sorted({number(b, "a budget", least=0.0) for b in budgets}))
     if not amounts or not rules:
         raise InvalidInput("give at least one budget and one rule")
     workers = (os.cpu_count() or 1) if jobs is None else whole(jobs, "jobs", most=4096)
     runs, seed = whole(runs, "runs", most=10**5), whole(seed, "seed", least=0)
-    made = {str(rule): rule_from(str(rule)) for rule in rules}
+    made = {_named(str(rule)): rule_from(str(rule)) for rule in rules}
     learner = data.learner() if learner is None else learner
+    if costs is not None:
+        if len(costs) != len(data.actions):
+            raise InvalidInput(f"there are {len(costs)} costs for {len(data.actions)} actions; give one for each")
+        learner = replace(learner, costs=list(costs))
     length = whole(rounds or (horizon(data) if isinstance(data, Logged) else data.rounds or len(data)), "rounds")
-    cases = [("always", Always(), float(length)), ("never", Never(), 0.0)]
-    cases += [(name, rule, amount) for name, rule in made.items() for amount in amounts]
+    ends = [("asking always", Always(), math.inf), ("asking never", Never(), 0.0)]
+    cases = [*ends, *((name, rule, amount) for name, rule in made.items() for amount in amounts)]
     seeds = np.random.SeedSequence(seed).generate_state(runs, np.uint64).tolist()
     probability(level, "level")
-    work = [(data, learner, rule, budget, length, s) for _, rule, budget in cases for s in seeds]
-    records, notes = _all(work, workers, Progress(len(work), "planning", progress))
+    work: list[Work] = [(_one, data, learner, rule, budget, length, s) for _, rule, budget in cases for s in seeds]
+    judged = cases if isinstance(data, Logged) else []
+    work += [(_judge, data, learner, rule, budget, seed, level) for _, rule, budget in judged]
+    results = _all(work, workers, Progress(len(work), "planning", progress))
+    records, judgements = results[: len(cases) * runs], results[len(cases) * runs :]
     grouped = [records[i * runs : (i + 1) * runs] for i in range(len(cases))]
     rewards = [np.array([record.reward for record in group]) for group in grouped]
     curves = {name: _curve(grouped[2 + i * len(amounts) : 2 + (i + 1) * len(amounts)]) for i, name in enumerate(made)}
-    return Plan(data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes)
+    policies: dict[str, tuple[Evaluation, ...]] = {}
+    for (name, _, _), evaluation in zip(judged, judgements, strict=True):
+        policies[name] = (*policies.get(name, ()), evaluation)
+    notes = (*_replays(data, grouped, length), *_doubts(cases, judgements)) if judged else ()
+    return Plan(data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes, policies)
 
 
 @dataclass(frozen=True)
@@ -178,15 +200,17 @@ class _Record:
 
     reward: float
     asks: int
+    spent: float
+    rounds: int
+    rewarded: int  # rounds with a reward above 0
     when: Integers
     by_action: Integers
     by_context: Integers
-    notes: tuple[str, ...]
 
 
 def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: int, seed: int) -> _Record:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DataWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of one replay; the plan says what they have in common
         if isinstance(data, Logged):
             rows = np.random.default_rng([seed, 1]).integers(len(data), size=len(data))  # a resample: bootstrap
             done: Play = replay(data, learner, rule, budget, rounds, seed, rows)[0]
@@ -196,31 +220,83 @@ def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: i
     return _Record(
         done.reward,
         done.asks,
+        done.ledger.spent,
+        done.rows.size,
+        int((done.rewards > 0.0).sum()),
         np.bincount(np.flatnonzero(done.asked) * PARTS // done.rows.size, minlength=PARTS),
         np.bincount(done.actions[done.asked], minlength=len(data.actions)),
         np.bincount(contexts[done.asked], minlength=data.groups),
-        tuple(str(warning.message) for warning in caught),
     )
 
 
-def _all(work: list[Any], workers: int, bar: Progress) -> tuple[list[_Record], tuple[str, ...]]:
-    """Every run, in order, on so many processes; and what they warned of, once."""
-    records: list[_Record] = []
+def _judge(data: Logged, learner: Any, rule: Any, budget: float, seed: int, level: float) -> Evaluation:
+    """What the policies are worth that come of learning under a budget, on halves of the log."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return combined([evaluate(data, learner, rule, budget, seed + i, level) for i in range(HALVINGS)])
+
+
+def _replays(data: Table | Logged, grouped: Sequence[Sequence[_Record]], length: int) -> list[str]:
+    """What is to be said of all replays together."""
+    least = min(record.rounds for group in grouped for record in group)
+    rewarded = float(np.mean([record.rewarded for record in grouped[0]]))
+    notes = []
+    if least < FEW:
+        rarest = float(data.propensity.min()) if isinstance(data, Logged) else 1.0
+        notes.append(
+            f"a replay finds {least} rounds in {len(data):,} rows, whose least propensity is {rarest:.3g}; "
+            "the mean of so few says little"
+        )
+    if least < length:
+        notes.append(
+            f"the log is too short for {length:,} rounds: a replay ended after {least:,}, before its budget was used "
+            "as planned; ask for fewer (rounds=…, --rounds)"
+        )
+    if rewarded < FEW_REWARDS:
+        notes.append(
+            f"even with all feedback a replay has {rewarded:.1f} rounds with a reward above 0, in the mean: intervals "
+            "of such rare rewards are too short, and the budgets that seem to be enough say nothing"
+        )
+    return notes
+
+
+def _doubts(cases: Sequence[tuple[str, Any, float]], found: Sequence[Evaluation]) -> list[str]:
+    """What is to be said of the estimates of policies."""
+    named = [
+        (name if math.isinf(budget) or name == "asking never" else f"{name} with a budget of {budget:,.12g}", each)
+        for (name, _, budget), each in zip(cases, found, strict=True)
+    ]
+    notes = []
+    doubtful = sorted((each["dr"].effective, name, each.doubt) for name, each in named if each.doubt)
+    if doubtful:
+        _, name, doubt = doubtful[0]
+        notes.append(f"{len(doubtful)} of {len(named)} estimates of policies rest on little; {name}: {doubt}")
+    apart = [name for name, each in named if not each.agrees]
+    if apart:
+        notes.append(
+            f"ips, snips and dr contradict each other for {', '.join(apart)}: look at the propensities of the log"
+        )
+    return notes
+
+
+def _all(work: Sequence[Work], workers: int, bar: Progress) -> list[Any]:
+    """The results of all calls, in order, on so many processes."""
+    results: list[Any] = []
     try:
         if workers == 1:
             with notice("the agent"):
-                for item in work:
-                    records.append(_one(*item))
+                for call, *arguments in work:
+                    results.append(call(*arguments))
                     bar.add(1)
         else:
             from joblib import Parallel, delayed  # processes: agents are driven from Python
 
-            for record in Parallel(workers, return_as="generator")(delayed(_one)(*item) for item in work):
-                records.append(record)
+            for result in Parallel(workers, return_as="generator")(delayed(call)(*rest) for call, *rest in work):
+                results.append(result)
                 bar.add(1)
     finally:
         bar.close()
-    return records, tuple(dict.fromkeys(note for record in records for note in record.notes))
+    return results
 
 
 def _curve(groups: list[list[_Record]]) -> Curve:
@@ -230,8 +306,14 @@ def _curve(groups: list[list[_Record]]) -> Curve:
     return Curve(
         np.array([[record.reward for record in group] for group in groups]),
         np.array([[record.asks for record in group] for group in groups], dtype=np.float64),
+        np.array([[record.spent for record in group] for group in groups]),
         means("when"), means("by_action"), means("by_context"),
     )  # fmt: skip
+
+
+def _named(rule: str) -> str:
+    """A rule as it is called in tables."""
+    return UNIFORM if rule.strip().lower() == UNIFORM else rule.strip()
 
 
 def rule_from(text: str) -> Any:
@@ -240,7 +322,7 @@ def rule_from(text: str) -> Any:
     >>> rule_from("Matching(alpha=1, beta=0.5)"), rule_from("uniform")
     (Matching(alpha=1, beta=0.5), Uniform())
     """
-    if text.lower() == "uniform":
+    if _named(text) == UNIFORM:
         return Uniform()
     if text not in catalogue.RULES and "(" not in text:
         raise InvalidInput(f"there is no rule {text!r}; choose among {', '.join(catalogue.RULES)} and uniform")
@@ -251,9 +333,13 @@ def learner_from(text: str, data: Table | Logged) -> Any:
     """A learner by its name, of the size that the data asks for: "OFUL(scale=0.3)"."""
     sizes = {"arms": len(data.actions), "contexts": data.groups, "dim": data.dim}
     described = entry(text)
-    if (described["type"] == "OFUL") != (data.dim > 0):
-        has = "features, use OFUL" if data.dim else "contexts, use UCB1 or MOSS"
-        raise InvalidInput(f"{text} does not fit: {data.name} has {has}")
+    fitting = ("OFUL",) if data.dim else ("UCB1", "MOSS")
+    if described["type"] not in fitting:
+        has = "features" if data.dim else "contexts"
+        raise InvalidInput(f"{text} does not fit: {data.name} has {has}, use {' or '.join(fitting)}")
+    given = [name for name in (*sizes, "costs") if name in described]
+    if given:
+        raise InvalidInput(f"{text}: leave {', '.join(given)} out; sizes are those of the data, costs are given apart")
     return catalogue.build(catalogue.LEARNERS, "learner", described, **sizes)
 
 

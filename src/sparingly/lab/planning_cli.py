@@ -16,8 +16,8 @@ from sparingly.problems.reading import SEVERAL, SINGLE, from_table
 
 
 def run(
-    data: str, budgets: str, rules: str, learner: str | None, columns: list[str], out: Path | None,
-    numbers: dict[str, Any], rescale: bool, quiet: bool,
+    data: str, budgets: str, rules: str, learner: str | None, costs: str | None, columns: list[str],
+    out: Path | None, numbers: dict[str, Any], rescale: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Plan, print and write."""
     console = Console()
@@ -27,14 +27,16 @@ def run(
         warnings.simplefilter("always", real.DataWarning)
         rounds = read(data, columns, rescale)
     folder = out or Path("results") / "plan" / rounds.name
-    folder.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
     chosen = None if learner is None else planning.learner_from(learner, rounds)
+    prices = None if costs is None else costs_from(costs, rounds.actions)
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
     if not quiet:
         runs = numbers["runs"] * (2 + len(names) * len(amounts))
         console.print(f"{rounds!r}: {runs} runs …", markup=False, highlight=False)
-    plan = planning.plan(rounds, amounts, names, chosen, **numbers)
+    plan = planning.plan(rounds, amounts, names, chosen, costs=prices, **numbers)
     notes = [*dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, real.DataWarning)), *plan.notes]
-    console.print(planning_report.table(plan))
+    for grid in planning_report.tables(plan):
+        console.print(grid)
     for line in planning_report.answers(plan):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for note in notes:
@@ -53,6 +55,27 @@ def budgets_from(text: str) -> list[float]:
         return [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise InvalidInput(f"--budgets are numbers with commas between them, like 100,300,1000; not {text!r}") from None
+
+
+def costs_from(text: str, actions: tuple[str, ...]) -> list[float]:
+    """What an ask about each action costs: numbers in the order of the actions, or NAME=COST for all of them.
+
+    >>> costs_from("1, 2.5", ("small", "large")), costs_from("large=2.5,small=1", ("small", "large"))
+    ([1.0, 2.5], [1.0, 2.5])
+    """
+    pairs = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
+    named = {name.strip(): cost for name, equals, cost in pairs if equals}
+    try:
+        values = {name: float(cost) for name, cost in named.items()} if named else [float(cost) for *_, cost in pairs]
+    except ValueError:
+        raise InvalidInput(f"--costs are numbers, like 1,2,5 or small=1,large=5; not {text!r}") from None
+    if isinstance(values, dict):
+        if set(values) != set(actions) or len(pairs) != len(values):
+            raise InvalidInput(f"--costs must name each action once: {', '.join(actions)}; not {text!r}")
+        return [values[action] for action in actions]
+    if len(values) != len(actions):
+        raise InvalidInput(f"--costs has {len(values)} numbers for {len(actions)} actions: {', '.join(actions)}")
+    return values
 
 
 def columns_from(given: list[str]) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from sparingly.lab.planning import GOAL, PARTS, Need, Plan
+from sparingly.lab.logged import FEW
+from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, Need, Plan
 from sparingly.lab.results import COLOURS, DASHES, MARKERS, markdown
 
-UNIFORM = "uniform"
-HEADS = ("rule", "budget", "asks", "reward", "±", "of always", "of its gain")
+POLICY_HEADS = ("rule", "budget", "while learning", "ips", "snips", "dr", "effective")
 TOP = 5  # actions or contexts that are listed
 
 
@@ -27,35 +28,76 @@ def number(x: float) -> str:
     return f"{x:,.12g}"
 
 
+def about(x: float, money: bool = False) -> str:
+    """A budget that was computed: asks are whole, small amounts of money have three digits.
+
+    >>> about(31.6), about(31.6, money=True), about(0.12345, money=True), about(math.inf)
+    ('32', '31.6', '0.123', 'beyond those tried')
+    """
+    if math.isinf(x):
+        return "beyond those tried"
+    return f"{x:.3g}" if money and x < 100 else number(round(x))
+
+
+def heads(plan: Plan) -> tuple[str, ...]:
+    """The columns of the curve."""
+    return ("rule", "budget", "asks", *(("spent",) if plan.priced else ()), "reward", "±", "of always", "of its gain")
+
+
 def rows(plan: Plan) -> list[tuple[str, ...]]:
     """One row for each rule and budget, then the two ends: asking always and never."""
     lines = []
     for rule, curve in plan.curves.items():
         for place, budget in enumerate(plan.budgets):
-            mean, low, high = plan.interval(curve.reward[place])
-            asks = number(round(float(curve.asks[place].mean())))
+            used = [number(round(float(curve.asks[place].mean())))]
+            used += [f"{float(curve.spent[place].mean()):,.4g}"] if plan.priced else []
             shares = (plan.share(rule, place), plan.share(rule, place, "gain"))
-            lines.append((rule, number(budget), asks, *_reward(mean, low, high), *map(_percent, shares)))
+            reward = _reward(*plan.interval(curve.reward[place]))
+            lines.append((rule, number(budget), *used, *reward, *map(_percent, shares)))
     for name, values, total in (("always", plan.always, plan.rounds), ("never", plan.never, 0)):
-        lines.append((f"asking {name}", "", number(total), *_reward(*plan.interval(values)), "", ""))
+        used = [number(total), *([""] if plan.priced else [])]
+        lines.append((f"asking {name}", "", *used, *_reward(*plan.interval(values)), "", ""))
     return lines
 
 
-def _reward(mean: float, low: float, high: float) -> tuple[str, str]:
+def policy_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """On a log: what the policies that come of it are worth, by several methods."""
+    lines = []
+    for rule, evaluations in plan.policies.items():
+        budgets = [number(b) for b in plan.budgets] if rule in plan.curves else [""]
+        for budget, found in zip(budgets, evaluations, strict=True):
+            values = [" ± ".join(_reward(e.value, e.low, e.high, 3)) for e in found.estimates]
+            lines.append((rule, budget, *values, f"{found['dr'].effective:,.0f}"))
+    return lines
+
+
+def _reward(mean: float, low: float, high: float, digits: int = 4) -> tuple[str, str]:
     half = (high - low) / 2.0
-    return f"{mean:.4f}", f"{half:.4f}" if math.isfinite(half) else "–"
+    return f"{mean:.{digits}f}", f"{half:.{digits}f}" if math.isfinite(half) else "–"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if math.isfinite(share) else "–"
 
 
-def table(plan: Plan) -> Grid:
-    """The curve as a table."""
-    grid = Grid(title=escape(heading(plan)), caption=f"{100 * plan.level:g} % intervals; {meaning(plan)}")
-    for head in HEADS:
+def tables(plan: Plan) -> list[Grid]:
+    """The curve as a table; on a log a second one, of the policies that come of it."""
+    levels = f"{100 * plan.level:g} % intervals"
+    narrow = tuple(head.replace("of ", "of\n", 1) for head in heads(plan)) if plan.priced else heads(plan)
+    grids = [_grid(heading(plan), f"{levels}; {meaning(plan)}", narrow, rows(plan))]
+    if plan.policies:
+        title = "what comes of it: learned on half of the log, valued on the other"
+        few = [i for i, head in enumerate(POLICY_HEADS) if head not in ("while learning", "ips")]  # a narrow screen
+        lines = [tuple(line[i] for i in few) for line in policy_rows(plan)]
+        grids.append(_grid(title, levels, tuple(POLICY_HEADS[i] for i in few), lines))
+    return grids
+
+
+def _grid(title: str, caption: str, heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> Grid:
+    grid = Grid(title=escape(title), caption=caption)
+    for head in heads:
         grid.add_column(head, justify="left" if head == "rule" else "right", no_wrap=True)
-    for line in rows(plan):
+    for line in lines:
         grid.add_row(*map(escape, line))
     return grid
 
@@ -68,7 +110,7 @@ def heading(plan: Plan) -> str:
 def meaning(plan: Plan) -> str:
     """What the intervals hold for."""
     if plan.logged:
-        return "each run replays a resample of the log; ± is z times the standard deviation of the runs"
+        return "each run replays a resample of the log; ± is where one more such run would lie, by Student's t"
     return "± is Student's interval of the mean over runs, each of which draws its rounds from the table"
 
 
@@ -84,12 +126,14 @@ def answers(plan: Plan) -> list[str]:
 
 
 def _needed(plan: Plan, need: Need) -> str:
+    low, middle, high = (about(x, plan.priced) for x in (need.low, need.budget, need.high))
     if math.isinf(need.budget):
-        return f"is not reached with {number(plan.budgets[-1])} or less"
-    ends = [number(round(x)) if math.isfinite(x) else "beyond those tried" for x in (need.low, need.high)]
+        where = f" (interval from {low})" if math.isfinite(need.low) and plan.runs > 1 else ""
+        return f"is not reached with {number(plan.budgets[-1])} or less{where}"
     if need.budget <= plan.budgets[0]:
-        return f"is reached with {number(need.budget)}, the smallest budget tried (interval to {ends[1]})"
-    return f"needs about {number(round(need.budget))} asks (interval {ends[0]} to {ends[1]})"
+        return f"is reached with {number(need.budget)}, the smallest budget tried (interval to {high})"
+    what = f"a budget of about {middle}" if plan.priced else f"about {middle} asks"
+    return f"needs {what} (interval {low} to {high})"
 
 
 def against_uniform(plan: Plan) -> list[str]:
@@ -116,11 +160,11 @@ def report(plan: Plan, notes: tuple[str, ...]) -> str:
     text = [
         f"# {heading(plan)}", "",
         f"Data: {plan.data.source or plan.data.name}, {len(plan.data):,} rows, {len(plan.data.actions)} actions. "
-        f"Learner: `{plan.learner!r}`. Seed {plan.seed}.", "",
+        f"Learner: `{plan.learner!r}`. Seed {plan.seed}.{_prices(plan)}", "",
         "![Reward against budget, and when each rule asks](figure.png)", "",
         "## How many questions to ask", "", *(f"- {line}" for line in answers(plan)), "",
         f"Interpolated between the budgets tried; {100 * plan.level:g} % intervals from resampled runs.", "",
-        "## Reward against budget", "", markdown(HEADS, rows(plan)), "",
+        "## Reward against budget", "", markdown(heads(plan), rows(plan)), "",
         "Reward is the mean of a round; `Always` asks in every round until the budget is spent. "
         f"{100 * plan.level:g} % intervals: {meaning(plan)}.", "",
     ]  # fmt: skip
@@ -132,10 +176,28 @@ def report(plan: Plan, notes: tuple[str, ...]) -> str:
             "for one comparison: multiply it by their number.", "",
             "| rule | budget | difference | interval | p |", "|---|---:|---:|---:|---:|", *compared, "",
         ]  # fmt: skip
+    if plan.policies:
+        text += [
+            "## What comes of it, by other methods", "",
+            "Each rule learns on one half of the log, under the same budget; the policy at its end is valued on the "
+            "other half, by inverse propensity (ips), the same with weights divided by their sum (snips), and doubly "
+            "robust (dr). If they disagree, doubt the propensities. `while learning` is the mean reward of the rounds "
+            "of those shorter replays, exploration included; `effective` is how many rows of even weight an estimate "
+            f"is worth: below {FEW}, intervals are too short. Means over {HALVINGS} ways to halve the log.", "",
+            markdown(POLICY_HEADS, policy_rows(plan)), "",
+        ]  # fmt: skip
     text += [f"## Where the asks go (budget {number(plan.budgets[middle])})", "", *_spending(plan, middle), ""]
     if notes:
         text += ["## Warnings", "", *(f"- {note}" for note in notes), ""]
     return "\n".join(text)
+
+
+def _prices(plan: Plan) -> str:
+    if not plan.priced:
+        return ""
+    costs = np.ravel(plan.learner.costs)[: len(plan.data.actions)]  # the same in every context
+    listed = ", ".join(f"{name} {cost:g}" for name, cost in zip(plan.data.actions[:TOP], costs, strict=False))
+    return f" An ask costs: {listed}{', …' if len(plan.data.actions) > TOP else ''}; budgets are money."
 
 
 def _spending(plan: Plan, place: int) -> list[str]:
@@ -150,9 +212,9 @@ def _spending(plan: Plan, place: int) -> list[str]:
         words = [f"{early:.0%} in the first tenth of the rounds"]
         words.append("by action " + _largest(curve.by_action[place] / total, plan.data.actions))
         if plan.data.groups > 1:
-            names = tuple(f"context {i}" for i in range(plan.data.groups))
-            words.append("by context " + _largest(curve.by_context[place] / total, names))
-        lines.append(f"- {rule}: {total:,.0f} asks; {'; '.join(words)}.")
+            words.append("by context " + _largest(curve.by_context[place] / total, plan.data.group_names))
+        cost = f" for {float(curve.spent[place].mean()):,.4g}" if plan.priced else ""
+        lines.append(f"- {rule}: {total:,.0f} asks{cost}; {'; '.join(words)}.")
     return lines
 
 
@@ -182,7 +244,10 @@ def figure(plan: Plan) -> Figure:
             left.set_xscale("log")
             left.set_xticks(plan.budgets, labels=[number(budget) for budget in plan.budgets])
             left.minorticks_off()
-        left.set(xlabel="budget (asks)", ylabel=f"reward a round, {100 * plan.level:g} % intervals")
+        left.set(
+            xlabel="budget (money)" if plan.priced else "budget (asks)",
+            ylabel=f"reward a round, {100 * plan.level:g} % intervals",
+        )
         left.set_title(f"{plan.rounds:,} rounds, {plan.runs} runs, seed {plan.seed}", fontsize=10)
         right.set(xlabel="round", ylabel="asks so far (mean)")
         right.set_title(f"when they ask: budget {number(plan.budgets[middle])}", fontsize=10)
@@ -194,13 +259,15 @@ def figure(plan: Plan) -> Figure:
 
 
 def write(plan: Plan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
-    """report.md, figure.png and .svg, curve.parquet (a row a run) and asks.parquet; the path of the report."""
+    """report.md, the figure, curve.parquet (a row a run), asks.parquet, policies.parquet; the path of the report."""
     folder.mkdir(parents=True, exist_ok=True)
     picture = figure(plan)
     for ending in ("png", "svg"):
         picture.savefig(folder / f"figure.{ending}", dpi=150, metadata={"Date": None} if ending == "svg" else None)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_runs(plan)), folder / "curve.parquet")
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_asks(plan)), folder / "asks.parquet")
+    if plan.policies:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(_estimates(plan)), folder / "policies.parquet")
     path = folder / "report.md"
     path.write_text(report(plan, notes or plan.notes), encoding="utf-8")
     return path
@@ -208,21 +275,29 @@ def write(plan: Plan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
 
 def _runs(plan: Plan) -> list[dict[str, Any]]:
     ends = (("always", plan.always, float(plan.rounds)), ("never", plan.never, 0.0))
-    lines = [
-        {"rule": f"asking {name}", "budget": asks, "run": run, "reward": float(reward), "asks": asks}
+    lines: list[dict[str, Any]] = [
+        {"rule": f"asking {name}", "budget": None, "run": run, "reward": float(reward), "asks": asks, "spent": None}
         for name, values, asks in ends
         for run, reward in enumerate(values)
     ]
     for rule, curve in plan.curves.items():
-        for budget, rewards, asks in zip(plan.budgets, curve.reward, curve.asks, strict=True):
+        for place, budget in enumerate(plan.budgets):
             for run in range(plan.runs):
-                line = {"rule": rule, "budget": budget, "run": run}
-                lines.append(line | {"reward": float(rewards[run]), "asks": float(asks[run])})
+                line = {"rule": rule, "budget": budget, "run": run, "reward": float(curve.reward[place, run])}
+                lines.append(line | {"asks": float(curve.asks[place, run]), "spent": float(curve.spent[place, run])})
     return lines
 
 
+def _estimates(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {"rule": rule, "budget": budget, **asdict(estimate)}
+        for rule, evaluations in plan.policies.items()
+        for budget, found in zip(plan.budgets if rule in plan.curves else (None,), evaluations, strict=True)
+        for estimate in found.estimates
+    ]
+
+
 def _asks(plan: Plan) -> list[dict[str, Any]]:
-    contexts = [str(i) for i in range(plan.data.groups)]
     parts = [f"{i / PARTS:.2f}" for i in range(PARTS)]
     return [
         {"rule": rule, "budget": budget, "by": by, "key": key, "asks": float(asks)}
@@ -231,7 +306,7 @@ def _asks(plan: Plan) -> list[dict[str, Any]]:
         for by, keys, counts in (
             ("time", parts, curve.when[place]),
             ("action", plan.data.actions, curve.by_action[place]),
-            ("context", contexts, curve.by_context[place]),
+            ("context", plan.data.group_names, curve.by_context[place]),
         )
         for key, asks in zip(keys, counts, strict=True)
     ]

@@ -5,6 +5,7 @@ A reward that was not asked for never reaches the learner; it is looked up after
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,9 @@ class Uniform:
     """Ask in rounds drawn uniformly at random before the first one, as many as the budget pays for: the plain way.
 
     It is `Always` under a budget that pays for one more ask in each of those rounds, so the same code decides. The
-    ledger refuses all other rounds; those refusals mean nothing.
+    ledger refuses all other rounds; those refusals mean nothing. Where asks have different costs, the money comes in
+    those rounds in portions of the dearest one, the last of them being what is left: in a drawn round any action can
+    be asked about, and what a cheaper one leaves over pays for asks in the rounds that follow.
     """
 
 
@@ -62,10 +65,12 @@ def agent_for(
     draw, inside = seeds.spawn(2)
     if not isinstance(rule, Uniform):
         return Agent(learner, rule, budget, seed=inside)
+    dearest = 1.0 if learner.costs is None else float(np.max(learner.costs))
+    most = number(budget, "budget", least=0.0)
+    portions = rounds if most >= rounds * dearest else math.ceil(most / dearest)
     paid = np.zeros(rounds)
-    asks = min(int(number(budget, "budget", least=0.0)), rounds)
-    paid[np.random.default_rng(draw).choice(rounds, asks, replace=False)] = 1.0
-    return Agent(learner, Always(), Sequence(np.cumsum(paid)), seed=inside)
+    paid[np.random.default_rng(draw).choice(rounds, portions, replace=False)] = 1.0
+    return Agent(learner, Always(), Sequence(np.minimum(np.cumsum(paid) * dearest, most)), seed=inside)
 
 
 def order_of(size: int, rounds: int, seeds: np.random.SeedSequence) -> Integers:

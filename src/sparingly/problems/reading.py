@@ -82,7 +82,7 @@ def _known(frame: pandas.DataFrame, parts: dict[str, list[str]]) -> dict[str, An
         codes, names = _codes(frame, parts["context"][0])
         if len(names) > 0.5 * len(frame):
             warn(f"column {parts['context'][0]!r} has {len(names)} values in {len(frame)} rows; nothing repeats enough")
-        return {"contexts": codes}
+        return {"contexts": codes, "named": names}
     return {"contexts": np.zeros(len(frame), dtype=np.int64)}
 
 

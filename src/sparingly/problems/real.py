@@ -48,6 +48,7 @@ class Rounds:
     features: Floats | None = None
     source: str = ""  #: where the data is from and under which licence
     rounds: int = 0  #: how long a run is by default; 0: as many rounds as there are rows
+    named: tuple[str, ...] = ()  #: the names of the contexts; "context 0", … if there are none
 
     def __post_init__(self) -> None:
         given = [part for part in (self.contexts, self.shared, self.features) if part is not None]
@@ -73,6 +74,11 @@ class Rounds:
     def groups(self) -> int:
         """How many different contexts there are; 1 if actions come with features."""
         return 1 if self.contexts is None else int(self.contexts.max()) + 1
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The names of the contexts."""
+        return self.named or tuple(f"context {i}" for i in range(self.groups))
 
     @property
     def dim(self) -> int:
