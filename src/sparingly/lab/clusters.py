@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
@@ -20,6 +21,10 @@ from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
 
 PLACES = ("local", "dask", "ray")
 PATIENCE = 10.0  # seconds until an address counts as not answering
+ADVICE = (
+    "wants its token: set RAY_AUTH_MODE=token, and put the token (there, `ray get-auth-token` shows it) into "
+    "RAY_AUTH_TOKEN, into the file that RAY_AUTH_TOKEN_PATH names, or into ~/.ray/auth_token"
+)
 
 
 class WorkerDied(Exception):
@@ -102,6 +107,7 @@ def _dask(address: str | None, workers: int) -> Iterator[Cluster]:
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a sweep is nobody else's business
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(PATIENCE)))  # a second each, until it gives up
     if address is None or address.startswith(("127.", "localhost")):
         # Despite its name, this is what keeps ray on the loopback interface. It is read on import.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -122,8 +128,11 @@ def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
         ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     else:
         try:
-            ray.init(address, **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
+            with _overheard() as noise:
+                ray.init(address, **quiet)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            if "auth" in f"{error} {' '.join(noise)}".lower():
+                raise InvalidInput(f"the ray cluster at {address} {ADVICE}") from None
             raise InvalidInput(f"no ray cluster answers at {address}: {' '.join(str(error).split())}") from None
     logging.getLogger("ray.util.multiprocessing.pool").setLevel(logging.ERROR)
     joblib.register_parallel_backend("ray", Streaming)
@@ -131,6 +140,24 @@ def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
         yield Cluster("ray", workers if address is None else -1, (ray.exceptions.RayError,), address is not None)
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _overheard() -> Iterator[list[str]]:
+    """What libraries in C++ write to the error channel meanwhile goes into a list, not to the screen."""
+    said: list[str] = []
+    sys.stderr.flush()
+    screen = os.dup(2)
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), 2)
+        try:
+            yield said
+        finally:
+            sys.stderr.flush()
+            os.dup2(screen, 2)
+            os.close(screen)
+            noise.seek(0)
+            said.extend(noise.read().decode(errors="replace").splitlines())
 
 
 def _knock(what: str, address: str) -> None:

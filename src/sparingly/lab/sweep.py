@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from scipy import stats
 
+from sparingly.errors import SparinglyError
 from sparingly.lab.clusters import Cluster, WorkerDied
 from sparingly.lab.grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
 from sparingly.lab.reproduce import code_digest, in_one_piece
@@ -171,10 +174,10 @@ class Group:
             getattr(self, name).extend(rows.column(name).to_numpy()[last])
 
     def interval(self) -> tuple[float, float]:
-        """The mean regret, and the half-width of its 95 % interval (normal approximation); NaN for a single run."""
+        """The mean regret, and the half-width of its 95 % interval (Student's t); NaN for a single run."""
         runs = len(self.regret)
-        half = 1.96 * float(np.std(self.regret, ddof=1)) / math.sqrt(runs) if runs > 1 else math.nan
-        return float(np.mean(self.regret)), half
+        error = float(np.std(self.regret, ddof=1)) / math.sqrt(runs) if runs > 1 else math.nan
+        return float(np.mean(self.regret)), float(stats.t.ppf(0.975, max(runs - 1, 1))) * error
 
 
 @dataclass(frozen=True)
@@ -199,18 +202,12 @@ def run_sweep(
     with screen or Screen(Console(), len(sweep.cells), quiet=True) as view:
         view.resume(len(sweep.cells) - len(todo))
         if todo:
-            _warm_up(todo)
+            with suppress(Exception):  # it will come up again where it belongs, as the failure of a cell
+                warm_up(todo)
             attempt = Attempt(run, code_digest() if cluster.remote else "")
             failures = _work(todo, cluster, attempt, keeper, retries, view)
     there = [cell for cell in sweep.cells if cell.id not in failures]
     return Done(write_results(out / "results.parquet", there, keeper), failures)
-
-
-def _warm_up(cells: Sequence[Cell]) -> None:
-    try:
-        warm_up(cells)
-    except Exception:  # it will come up again where it belongs, as the failure of a cell
-        return
 
 
 def _work(
@@ -246,6 +243,8 @@ def _work(
                     keeper.keep(pending.pop(outcome.id), outcome.columns)
                     view.tick()
         except WorkerDied as death:
+            if not under_way:
+                raise SparinglyError(f"workers die before they begin ({death}); what is done is kept") from death
             if crowd:
                 suspected.update(under_way)
             else:
