@@ -64,7 +64,8 @@ def test_estimates_of_a_known_policy_are_unbiased(actions):
 def test_wrong_propensities_are_noticed():
     """The test above can fail: a log that claims to be uniform and is not has estimates that are far off."""
     honest = log_of(20_000, chances=SKEWED)
-    lying = log_of(20_000, chances=SKEWED, propensity=np.full(20_000, 1 / 3))
+    with pytest.warns(real.DataWarning, match="propensities do not add up"):
+        lying = log_of(20_000, chances=SKEWED, propensity=np.full(20_000, 1 / 3))
     right = evaluate(honest, Oracle((2, 0)), sp.Never(), 0)["ips"].value
     with pytest.warns(real.DataWarning, match=r"ended after 1,\d+ of 3,160 rounds"):
         wrong = evaluate(lying, Oracle((2, 0)), sp.Never(), 0)["ips"].value

@@ -248,7 +248,8 @@ def test_a_plan_says_where_a_log_says_little():
 
 def test_contradictions_between_methods_are_told():
     """A log that claims to be uniform and is not: its weights do not add up, and ips is not snips."""
-    lying = log_of(6_000, chances=SKEWED, propensity=np.full(6_000, 1 / 3))
+    with pytest.warns(real.DataWarning, match="propensities do not add up"):
+        lying = log_of(6_000, chances=SKEWED, propensity=np.full(6_000, 1 / 3))
     done = plan(lying, [300], ["ExactMatching"], LEARNER, rounds=200, runs=2, jobs=1)
     assert any("contradict each other" in note for note in done.notes)
 

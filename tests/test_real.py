@@ -159,6 +159,16 @@ def test_columns_are_known_by_their_names():
         (LOG, {"did": "x"}, "constant: the log has one action only"),
         (LOG, {"p": [0.5] * 9 + [0.0] * (ROWS - 9)}, "above 0 and at most 1; 191 of 200 .* row 9: 0.0"),
         (LOG, {"p": [1.5] * ROWS}, "above 0 and at most 1"),
+        (CLASSES, {"x_1": pandas.date_range("2020", periods=ROWS)}, "'x_1' has dates or times"),
+        (CLASSES, {"x_1": pandas.to_timedelta(np.arange(ROWS), unit="s")}, "'x_1' has dates or times"),
+        (CLASSES, {"x_1": np.arange(ROWS) * 1e200}, "too large or too small"),
+        ({**CLASSES, "features": ["x_1", "label"]}, {}, "'label' is given as features and as label"),
+        ({**LOG, "context": "got"}, {}, "'got' is given as context and as reward"),
+        ({**ARMS, "rewards": ["small", "small"]}, {}, "'small' is given twice"),
+        ({**ARMS, "features": ["x_1"]}, {}, "there is context .* and features .* which one is meant"),
+        ({**CLASSES, **ARMS}, {}, "which one is meant"),
+        ({**LOG, "rewards": ["small", "large"]}, {}, "there is rewards .* and action"),
+        (ARMS, {"who": [[1, 2]] * ROWS}, r"'who' must have names or numbers, not \[1, 2\]"),
     ],
 )  # fmt: skip
 def test_mistakes_get_an_error_that_names_the_place(columns, changed, message):
@@ -173,6 +183,7 @@ def test_mistakes_get_an_error_that_names_the_place(columns, changed, message):
         (ARMS, frame(small=0.5, large=0.5), "nothing to learn"),
         (CLASSES, frame(x_2=7.0), "constant, and left out: x_2"),
         (ARMS, frame(who=range(ROWS)), "200 values in 200 rows"),
+        (CLASSES, frame(label=range(ROWS)), "200 values in 200 rows"),
     ],
 )
 def test_what_deserves_a_look_gets_a_warning(columns, rows, message):
@@ -180,9 +191,29 @@ def test_what_deserves_a_look_gets_a_warning(columns, rows, message):
         from_table(rows, columns)
 
 
+def test_a_constant_is_left_out_though_its_spread_is_a_rounding_error_above_0():
+    rows = np.full((1_000, 2), 0.1)
+    assert rows[:, 0].std() > 0.0
+    rows[:, 1] = np.random.default_rng(0).normal(size=1_000)
+    assert real.whiten(rows).shape == (1_000, 2)  # a 1 and one component
+
+
+def test_too_many_names_are_refused_before_they_fill_the_memory():
+    rows = pandas.DataFrame({"n": np.arange(12_000), "x": np.arange(12_000) % 7, "r": 0.5, "s": 0.4, "few": "a"})
+    with pytest.raises(InvalidInput, match=r"'n' has 12,000 different values .* at most 1,000"):
+        from_table(rows, {"features": ["x"], "label": "n"})
+    with pytest.raises(InvalidInput, match="'n' has 12,000 different values; as contexts, at most 10,000"):
+        from_table(rows, {"context": "n", "rewards": ["r", "s"]})
+    many = np.random.default_rng(0).normal(size=(1_000, 5))
+    with pytest.raises(InvalidInput, match="6,000 numbers to learn"):
+        real.labelled("many", many, np.arange(1_000))
+
+
 def test_rewards_can_be_rescaled():
     table = from_table(frame(small=[-2.0, 6.0] * (ROWS // 2), large=2.0), ARMS, rescale=True)
     assert table.rewards[:2].tolist() == [[0.0, 0.5], [1.0, 0.5]]
+    with pytest.raises(InvalidInput, match="every reward is 5: there is nothing to rescale"):
+        from_table(frame(small=5.0, large=5.0), ARMS, rescale=True)
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -194,6 +225,78 @@ def test_files_that_cannot_be_read(tmp_path):
             from_table(tmp_path / name)
     with pytest.raises(InvalidInput, match="there is no file"):
         from_table(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who;small;large\na;0,1;0,9\n", "semicolons between its columns"),
+        ("who,small,small\na,0.1,0.9\n", "two columns are called 'small'"),
+        ("who,small,large\n" + "a,0.1,0.9,7\nb,0.2,0.8,7\n", "more values than its 3 columns"),  # not a column too far
+        ("who,small,large\na,0.1,0.9\nb,0.2,0.8,7\n", "cannot be read"),
+        ("who,small,large\na,0.1,0.9\nb,0.2\n", "'large' has 1 values that are missing"),
+        ("who,small,large\n", "0 rows; at least 2"),
+    ],
+)
+def test_damaged_text_is_not_read_as_something_else(tmp_path, text, message):
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        from_table(tmp_path / "rows.csv", ARMS)
+    with pytest.raises(InvalidInput, match="two columns are called"):
+        from_table(pandas.concat([frame(), frame()], axis=1), ARMS)
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"], ids=["plain", "with a byte order mark"])
+def test_what_spreadsheets_write_is_read(tmp_path, start):
+    """NA is a name (of a country, say), spaces after commas are none, a comma at the end of every row is no column."""
+    (tmp_path / "rows.csv").write_text(start + "who, small, large\n" + "NA, 0.25, True,\nFR, 0.5, False,\n" * 60)
+    table = from_table(tmp_path / "rows.csv", ARMS)
+    assert table.group_names == ("FR", "NA") and table.contexts[:2].tolist() == [1, 0]
+    assert table.rewards[:2].tolist() == [[0.25, 1.0], [0.5, 0.0]]
+
+
+def test_nullable_types_of_parquet(tmp_path):
+    rows = frame(got=np.arange(ROWS) % 2 == 0).convert_dtypes()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    log = from_table(tmp_path / "rows.parquet", LOG)
+    assert log.reward[:2].tolist() == [1.0, 0.0] and log.actions == ("x", "y")
+    rows.loc[7, "got"] = pandas.NA
+    with pytest.raises(InvalidInput, match=r"'got' has 1 values that are missing .* row 7"):
+        from_table(rows, LOG)
+
+
+# What a log can tell
+
+
+def log_with(taken, propensity, contexts=None):
+    contexts = np.zeros(len(taken), dtype=int) if contexts is None else contexts
+    reward = np.arange(len(taken)) % 2 * 1.0
+    return real.Logged("log", ("a", "b"), contexts=contexts, taken=taken, reward=reward, propensity=propensity)
+
+
+def test_actions_that_were_never_taken_somewhere_are_told():
+    contexts = np.arange(1_000) % 2
+    taken = np.where(contexts == 0, 0, np.arange(1_000) // 2 % 2)
+    with pytest.warns(real.DataWarning) as caught:
+        log_with(taken, np.where(contexts == 0, 1.0, 0.5), contexts)
+    said = " ".join(str(warning.message) for warning in caught)
+    assert "in 1 of 2 contexts some action was never taken" in said and "'b' stands for 50 % of the rows" in said
+
+
+@pytest.mark.parametrize("wrong", [0.05, 0.9])
+def test_propensities_that_cannot_be_are_told(wrong):
+    with pytest.warns(real.DataWarning, match="propensities do not add up"):
+        log_with(np.arange(1_000) % 2, np.full(1_000, wrong))
+
+
+def test_true_propensities_raise_no_alarm():
+    """400 logs, also with an action that is taken once or twice in them: a warning would be an error here."""
+    for seed in range(400):
+        random = np.random.default_rng(seed)
+        rare = (0.002, 0.01, 0.1, 0.5)[seed % 4]
+        taken = (random.random(1_000) < rare).astype(int)
+        taken[:2] = (0, 1)
+        log_with(taken, np.where(taken == 1, rare, 1 - rare))
 
 
 # Agents on tables

@@ -112,7 +112,10 @@ def replay(
     elif len(kept) < length:
         warn(f"the replay ended after {len(kept):,} of {length:,} rounds: the log has no more rows for it")
     if not kept:
-        raise InvalidInput("no row of the log could be replayed: the learner never did what was done")
+        raise InvalidInput(
+            f"none of {rows.size:,} rows could be replayed: the learner never did what was done in a row that counts, "
+            f"and rows count with the least propensity, {float(log.propensity.min()):.3g}"
+        )
     found, actions, asked = (np.array(part) for part in zip(*kept, strict=True))
     return Play(found, actions, asked, log.reward[found], agent.ledger), agent
 

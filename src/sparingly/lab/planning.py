@@ -274,7 +274,8 @@ def _doubts(cases: Sequence[tuple[str, Any, float]], found: Sequence[Evaluation]
     apart = [name for name, each in named if not each.agrees]
     if apart:
         notes.append(
-            f"ips, snips and dr contradict each other for {', '.join(apart)}: look at the propensities of the log"
+            f"ips, snips and dr contradict each other in {len(apart)} of {len(named)} cases, the first being "
+            f"{apart[0]}: look at the propensities of the log"
         )
     return notes
 

@@ -5,6 +5,8 @@ Mistakes in the data are found here, before anything runs: each gets an error, o
 
 from __future__ import annotations
 
+import csv
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,8 @@ KINDS = (
     "and a context or features"
 )
 LEAST_ROWS = 2
+MOST_ACTIONS = 1_000
+MOST_CONTEXTS = 10_000
 
 
 def from_table(data: Any, columns: Columns | None = None, rescale: bool = False) -> Table | Logged:
@@ -46,12 +50,14 @@ def from_table(data: Any, columns: Columns | None = None, rescale: bool = False)
     """
     frame, name = _frame(data)
     parts = _parts(frame, columns)
+    _check_parts(parts)
     if len(frame) < LEAST_ROWS:
         raise InvalidInput(f"{name} has {len(frame)} rows; at least {LEAST_ROWS} are needed, and hundreds to be useful")
     if {"action", "reward", "propensity"} & set(parts):
         return _log(frame, name, parts, rescale)
     if "label" in parts:
         codes, names = _codes(frame, parts["label"][0])
+        _repeat(frame, parts["label"][0], names)
         return labelled(name, _features(frame, parts), [names[code] for code in codes])
     if "rewards" not in parts:
         raise InvalidInput(f"{name}: tell which columns are {KINDS}. It has {_listed(frame)}")
@@ -67,6 +73,7 @@ def _log(frame: pandas.DataFrame, name: str, parts: dict[str, list[str]], rescal
             f"{_listed(frame)}. Without propensities nothing can be said about actions that were not taken"
         )
     taken, names = _codes(frame, parts["action"][0])
+    _repeat(frame, parts["action"][0], names)
     if len(names) < 2:
         raise InvalidInput(f"column {parts['action'][0]!r} is constant: the log has one action only, {names[0]!r}")
     reward = _rescaled(_numbers(frame, parts["reward"][0]), rescale)
@@ -80,6 +87,11 @@ def _known(frame: pandas.DataFrame, parts: dict[str, list[str]]) -> dict[str, An
         return {"shared": whiten(_features(frame, parts))}
     if "context" in parts:
         codes, names = _codes(frame, parts["context"][0])
+        if len(names) > MOST_CONTEXTS:
+            raise InvalidInput(
+                f"column {parts['context'][0]!r} has {len(names):,} different values; as contexts, at most "
+                f"{MOST_CONTEXTS:,} can be told apart. Group them, or use `features`"
+            )
         if len(names) > 0.5 * len(frame):
             warn(f"column {parts['context'][0]!r} has {len(names)} values in {len(frame)} rows; nothing repeats enough")
         return {"contexts": codes, "named": names}
@@ -98,9 +110,24 @@ def _features(frame: pandas.DataFrame, parts: dict[str, list[str]]) -> Floats:
     return values
 
 
+def _repeat(frame: pandas.DataFrame, column: str, names: tuple[str, ...]) -> None:
+    """Actions must come again and again to be learned about."""
+    if len(names) > MOST_ACTIONS:
+        raise InvalidInput(
+            f"column {column!r} has {len(names):,} different values in {len(frame):,} rows; as actions, at most "
+            f"{MOST_ACTIONS:,} can be told apart. Is it a number? Group it first"
+        )
+    if len(names) > 0.5 * len(frame):
+        warn(f"column {column!r} has {len(names)} values in {len(frame)} rows; nothing repeats enough")
+
+
 def _numbers(frame: pandas.DataFrame, column: str) -> Floats:
     """A column of finite numbers."""
     values = frame[column]
+    if values.dtype.kind in "mM":
+        raise InvalidInput(
+            f"column {column!r} has dates or times; make numbers of them, say hours or days, that mean something"
+        )
     try:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
@@ -130,15 +157,39 @@ def _codes(frame: pandas.DataFrame, column: str) -> tuple[NDArray[np.int64], tup
     missing = np.flatnonzero(frame[column].isna().to_numpy())
     if missing.size:
         raise InvalidInput(f"column {column!r} has {missing.size} missing values, the first in row {missing[0]}")
-    codes, names = frame[column].factorize(sort=True)
+    try:
+        codes, names = frame[column].factorize(sort=True)
+    except TypeError:  # lists and the like cannot be told apart
+        raise InvalidInput(
+            f"column {column!r} must have names or numbers, not {shown(frame[column].iloc[0])}"
+        ) from None
     return np.asarray(codes, dtype=np.int64), tuple(str(name) for name in names)
 
 
 def _rescaled(rewards: Floats, wanted: bool) -> Floats:
-    if not wanted or np.ptp(rewards) == 0.0:
+    if not wanted:
         return rewards
+    if np.ptp(rewards) == 0.0:
+        raise InvalidInput(f"every reward is {rewards.flat[0]:g}: there is nothing to rescale, and nothing to learn")
     scaled: Floats = (rewards - rewards.min()) / np.ptp(rewards)
     return scaled
+
+
+def _check_parts(parts: Mapping[str, Sequence[str]]) -> None:
+    """No column may be two things: a feature that is the reward would tell what was not asked for."""
+    used: dict[str, str] = {}
+    for part, names in parts.items():
+        for name in names:
+            if name in used:
+                both = "twice" if used[name] == part else f"as {used[name]} and as {part}"
+                raise InvalidInput(f"column {name!r} is given {both}; a column can be one thing")
+            used[name] = part
+    for first, second in (("context", "features"), ("label", "rewards"), ("label", "action"), ("rewards", "action")):
+        if first in parts and second in parts:
+            raise InvalidInput(
+                f"there is {first} ({parts[first][0]}) and {second} ({parts[second][0]}): say with `columns` "
+                "(--columns) which one is meant"
+            )
 
 
 def _parts(frame: pandas.DataFrame, columns: Columns | None) -> dict[str, list[str]]:
@@ -173,11 +224,11 @@ def _frame(data: Any) -> tuple[pandas.DataFrame, str]:
     except ImportError:
         raise MissingExtra("reading tables (package pandas)", "lab") from None
     if isinstance(data, pandas.DataFrame):
-        return data, "data frame"
+        return _each_once(data), "data frame"
     path = Path(data)
     readers: dict[str, Any] = {
-        ".csv": pandas.read_csv,
-        ".tsv": lambda p: pandas.read_csv(p, sep="\t"),
+        ".csv": _read_text,
+        ".tsv": lambda p: _read_text(p, "\t"),
         ".parquet": pandas.read_parquet,
     }
     if not path.is_file():
@@ -185,6 +236,37 @@ def _frame(data: Any) -> tuple[pandas.DataFrame, str]:
     if path.suffix not in readers:
         raise InvalidInput(f"{path} must end in {', '.join(readers)}, not {path.suffix!r}")
     try:
-        return readers[path.suffix](path), path.stem
+        return _each_once(readers[path.suffix](path)), path.stem
+    except InvalidInput:
+        raise
     except Exception as error:  # each reader has kinds of its own; all mean that the file is damaged
         raise InvalidInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _each_once(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """A frame whose columns have names of their own."""
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InvalidInput(f"two columns are called {str(twice[0])!r}; give one of them another name")
+    return frame
+
+
+def _read_text(path: Path, separator: str = ",") -> pandas.DataFrame:
+    """A file with a header and rows of the same length; only what is empty is missing, as NA may be a name."""
+    import pandas
+
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        heads = next(csv.reader(file, delimiter=separator, skipinitialspace=True), [])
+    if len(heads) == 1 and ";" in heads[0]:
+        raise InvalidInput(f"{path} has semicolons between its columns; save it with commas, or with tabs as .tsv")
+    twice = [head for head in heads if heads.count(head) > 1]
+    if twice:  # pandas would call the second one x.1
+        raise InvalidInput(f"two columns are called {twice[0]!r}; give one of them another name")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
+        try:
+            return pandas.read_csv(
+                path, sep=separator, index_col=False, skipinitialspace=True, keep_default_na=False, na_values=[""]
+            )
+        except pandas.errors.ParserWarning:
+            raise InvalidInput(f"{path} has rows with more values than its {len(heads)} columns") from None

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FEW_ROWS = 100  # below this, an estimate from the data says more about luck than about the problem
+MOST_DIM = 2_000  # every action has features of its own, and a round takes time with their square
 ROUNDS = 20_000  # of a run on a built-in set, unless told otherwise
 SKLEARN = ("breast_cancer", "digits", "iris", "wine")
 RIVER = {"bananas": "Bananas", "image_segments": "ImageSegments", "phishing": "Phishing"}
@@ -60,6 +61,11 @@ class Rounds:
             raise InvalidInput("contexts and features must be finite numbers")
         if self.contexts is None and np.linalg.norm(given[0], axis=-1).max(initial=0.0) > 1.0 + 1e-6:
             raise InvalidInput("features must not be longer than 1; `scaled` makes them so")
+        if self.shared is not None and self.dim > MOST_DIM:
+            raise InvalidInput(
+                f"{len(self.actions):,} actions with {self.shared.shape[1]} features each are {self.dim:,} numbers to "
+                f"learn; at most {MOST_DIM:,} can be. Group the actions, or leave features out"
+            )
         if len(self) < FEW_ROWS:
             warn(f"{self.name} has {len(self)} rows only; what is found with so few is mostly luck")
 
@@ -149,6 +155,35 @@ class Logged(Rounds):
                 f"{len(self)} are not, the first in row {wrong[0]}: {shown(float(self.propensity[wrong[0]]))}"
             )
         super().__post_init__()
+        self._check_support()
+
+    def _check_support(self) -> None:
+        """Warn of actions that the log cannot tell about: never taken in a context, or with propensities that lie.
+
+        Of each action the sum of 1/propensity over the rows that took it is the number of all rows, in the mean. Five
+        standard errors off, by the larger of two estimates of them, is no accident.
+        """
+        if self.contexts is not None:
+            there = np.zeros((self.groups, len(self.actions)), dtype=bool)
+            there[self.contexts, self.taken] = True
+            short = int((~there.all(axis=1)).sum())
+            if short:
+                warn(
+                    f"in {short} of {self.groups} contexts some action was never taken: what it is worth there nobody "
+                    "knows, and a replay that wants it leaves such rows out"
+                )
+        rows = len(self)
+        sums = np.bincount(self.taken, 1.0 / self.propensity, minlength=len(self.actions)) / rows
+        squares = np.bincount(self.taken, 1.0 / self.propensity**2, minlength=len(self.actions)) / rows
+        errors = np.sqrt(np.maximum(squares, squares / np.maximum(sums, 1e-300)) / rows)
+        off = np.abs(sums - 1.0) > 5.0 * np.maximum(errors, 1e-12)
+        if off.any():
+            a = int(np.argmax(np.abs(sums - 1.0) * off))
+            warn(
+                f"the propensities do not add up: by them action {self.actions[a]!r} stands for {100 * sums[a]:,.0f} % "
+                "of the rows, not for all. Either they are not the probabilities with which actions were taken, or some "
+                "were never possible; estimates from this log are then wrong"
+            )
 
     def reveal(self, row: int) -> float:
         """The answer to an ask. Nothing else of the rewards may reach a learner."""
@@ -178,8 +213,12 @@ def whiten(rows: Floats, components: int | None = None) -> Floats:
     Only the inputs are looked at, never a reward. Without it a few large directions use up what a rule thinks can be
     learned, and it asks too little: equal ones are what its bound is tight for.
     """
-    spread = rows.std(axis=0)
-    centred = (rows - rows.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
+    varies = np.ptp(rows, axis=0) > 0.0  # the spread of a constant may be a rounding error above 0
+    with np.errstate(over="ignore"):
+        spread = rows.std(axis=0)[varies]
+    if not (np.isfinite(spread).all() and (spread > 0.0).all()):
+        raise InvalidInput("features are too large or too small to be squared; rescale them")
+    centred = (rows - rows.mean(axis=0))[:, varies] / spread
     values, axes = np.linalg.eigh(centred.T @ centred / max(len(rows), 1))
     order = np.argsort(values)[::-1][:components]
     order = order[values[order] > 1e-6 * max(values.max(initial=0.0), 1e-12)]
