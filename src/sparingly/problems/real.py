@@ -181,8 +181,8 @@ class Logged(Rounds):
             a = int(np.argmax(np.abs(sums - 1.0) * off))
             warn(
                 f"the propensities do not add up: by them action {self.actions[a]!r} stands for {100 * sums[a]:,.0f} % "
-                "of the rows, not for all. Either they are not the probabilities with which actions were taken, or some "
-                "were never possible; estimates from this log are then wrong"
+                "of the rows, not for all. Either they are not the probabilities with which actions were taken, or "
+                "some were never possible; estimates from this log are then wrong"
             )
 
     def reveal(self, row: int) -> float:
