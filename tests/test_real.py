@@ -200,7 +200,7 @@ def test_a_constant_is_left_out_though_its_spread_is_a_rounding_error_above_0():
 
 def test_too_many_names_are_refused_before_they_fill_the_memory():
     rows = pandas.DataFrame({"n": np.arange(12_000), "x": np.arange(12_000) % 7, "r": 0.5, "s": 0.4, "few": "a"})
-    with pytest.raises(InvalidInput, match=r"'n' has 12,000 different values .* at most 1,000"):
+    with pytest.raises(InvalidInput, match="'n' has 12,000 different values; as actions, at most 1,000"):
         from_table(rows, {"features": ["x"], "label": "n"})
     with pytest.raises(InvalidInput, match="'n' has 12,000 different values; as contexts, at most 10,000"):
         from_table(rows, {"context": "n", "rewards": ["r", "s"]})

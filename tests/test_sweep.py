@@ -15,7 +15,6 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,11 @@ import pyarrow.parquet
 import pytest
 
 import sparingly as sp
-from sparingly.errors import InvalidInput
+from sparingly.errors import InvalidInput, SparinglyError
 from sparingly.lab import clusters
 from sparingly.lab.grid import Attempt, read_sweep, run_cell, sweep_from
 from sparingly.lab.reproduce import code_digest
-from sparingly.lab.sweep import Keeper, figure, tables, write_results
+from sparingly.lab.sweep import Group, Keeper, figure, run_sweep, tables, write_results
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 300  # seconds: far more than anything here takes, so that a busy machine fails no test
@@ -209,10 +208,8 @@ def ray_head():
             assert head.poll() is None, said
             yield address, os.environ | mine
         finally:
-            os.killpg(head.pid, signal.SIGTERM)
-            head.communicate(timeout=PATIENCE)
-            with suppress(ProcessLookupError):  # whatever of it is left
-                os.killpg(head.pid, signal.SIGKILL)
+            os.killpg(head.pid, signal.SIGKILL)
+            head.communicate(timeout=PATIENCE)  # until the last of its processes has closed the channel
 
 
 def test_a_ray_cluster_that_is_up_is_used_and_left_up(tmp_path, small, ray_head):
@@ -264,6 +261,21 @@ def test_a_cell_that_kills_its_worker_is_found(tmp_path, small):
     said, _ = work.communicate(timeout=PATIENCE)
     assert work.returncode == 1
     assert "5/6 cells done, 1 failed" in said and "the worker process died" in said
+
+
+def test_workers_that_die_before_they_begin_end_the_sweep(tmp_path):
+    class Dying(clusters.Cluster):
+        def each(self, call, items, apart=False):
+            raise clusters.WorkerDied("no luck today")
+
+    sweep = sweep_from(tomllib.loads(SMALL), "", "")
+    with pytest.raises(SparinglyError, match="workers die before they begin"):
+        run_sweep(sweep, tmp_path, Dying("none", 1, ()))
+
+
+def test_few_runs_have_a_wide_interval():
+    group = Group(sweep_from(tomllib.loads(SMALL), "", "").cells[0], regret=[1.0, 2.0, 3.0])
+    assert group.interval() == (2.0, pytest.approx(4.3027 / np.sqrt(3), rel=1e-4))  # Student's t, two degrees
 
 
 def test_a_damaged_cell_is_run_again(tmp_path, small):

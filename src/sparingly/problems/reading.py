@@ -57,7 +57,7 @@ def from_table(data: Any, columns: Columns | None = None, rescale: bool = False)
         return _log(frame, name, parts, rescale)
     if "label" in parts:
         codes, names = _codes(frame, parts["label"][0])
-        _repeat(frame, parts["label"][0], names)
+        _repeat(frame, parts["label"][0], names, "actions", MOST_ACTIONS)
         return labelled(name, _features(frame, parts), [names[code] for code in codes])
     if "rewards" not in parts:
         raise InvalidInput(f"{name}: tell which columns are {KINDS}. It has {_listed(frame)}")
@@ -73,7 +73,7 @@ def _log(frame: pandas.DataFrame, name: str, parts: dict[str, list[str]], rescal
             f"{_listed(frame)}. Without propensities nothing can be said about actions that were not taken"
         )
     taken, names = _codes(frame, parts["action"][0])
-    _repeat(frame, parts["action"][0], names)
+    _repeat(frame, parts["action"][0], names, "actions", MOST_ACTIONS)
     if len(names) < 2:
         raise InvalidInput(f"column {parts['action'][0]!r} is constant: the log has one action only, {names[0]!r}")
     reward = _rescaled(_numbers(frame, parts["reward"][0]), rescale)
@@ -87,13 +87,7 @@ def _known(frame: pandas.DataFrame, parts: dict[str, list[str]]) -> dict[str, An
         return {"shared": whiten(_features(frame, parts))}
     if "context" in parts:
         codes, names = _codes(frame, parts["context"][0])
-        if len(names) > MOST_CONTEXTS:
-            raise InvalidInput(
-                f"column {parts['context'][0]!r} has {len(names):,} different values; as contexts, at most "
-                f"{MOST_CONTEXTS:,} can be told apart. Group them, or use `features`"
-            )
-        if len(names) > 0.5 * len(frame):
-            warn(f"column {parts['context'][0]!r} has {len(names)} values in {len(frame)} rows; nothing repeats enough")
+        _repeat(frame, parts["context"][0], names, "contexts", MOST_CONTEXTS)
         return {"contexts": codes, "named": names}
     return {"contexts": np.zeros(len(frame), dtype=np.int64)}
 
@@ -110,12 +104,12 @@ def _features(frame: pandas.DataFrame, parts: dict[str, list[str]]) -> Floats:
     return values
 
 
-def _repeat(frame: pandas.DataFrame, column: str, names: tuple[str, ...]) -> None:
-    """Actions must come again and again to be learned about."""
-    if len(names) > MOST_ACTIONS:
+def _repeat(frame: pandas.DataFrame, column: str, names: tuple[str, ...], what: str, most: int) -> None:
+    """Actions and contexts must come again and again to be learned about."""
+    if len(names) > most:
         raise InvalidInput(
-            f"column {column!r} has {len(names):,} different values in {len(frame):,} rows; as actions, at most "
-            f"{MOST_ACTIONS:,} can be told apart. Is it a number? Group it first"
+            f"column {column!r} has {len(names):,} different values; as {what}, at most {most:,} can be told apart. "
+            "Group them first; a number can be a feature"
         )
     if len(names) > 0.5 * len(frame):
         warn(f"column {column!r} has {len(names)} values in {len(frame)} rows; nothing repeats enough")
