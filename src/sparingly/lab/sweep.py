@@ -8,7 +8,6 @@ their names; it has the same bytes wherever, by how many workers and in whatever
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,8 +26,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from scipy import stats
 
+from sparingly.engine.simulate import mean_and_half
 from sparingly.errors import SparinglyError
 from sparingly.lab.clusters import Cluster, WorkerDied
 from sparingly.lab.grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
@@ -175,9 +174,7 @@ class Group:
 
     def interval(self) -> tuple[float, float]:
         """The mean regret, and the half-width of its 95 % interval (Student's t); NaN for a single run."""
-        runs = len(self.regret)
-        error = float(np.std(self.regret, ddof=1)) / math.sqrt(runs) if runs > 1 else math.nan
-        return float(np.mean(self.regret)), float(stats.t.ppf(0.975, max(runs - 1, 1))) * error
+        return mean_and_half(np.array(self.regret))
 
 
 @dataclass(frozen=True)
