@@ -27,6 +27,11 @@ def race(candidates: dict[str, tuple[Callable[[], object], int]], turns: int = 1
             start = time.perf_counter()
             call()
             seconds[name].append((time.perf_counter() - start) / work)
+    return timings(seconds)
+
+
+def timings(seconds: dict[str, list[float]]) -> dict[str, Timing]:
+    """Of the seconds of all turns."""
     best = {name: min(taken) for name, taken in seconds.items()}
     return {
         name: Timing(best[name], sorted(taken)[len(taken) // 2] / best[name] - 1.0) for name, taken in seconds.items()

@@ -1,0 +1,76 @@
+"""Our own candidates: OFUL, as `Table.learner` sets it up, with several ways to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import sparingly as sp
+from benchmarks.peers.rounds import Candidate, Facts, is_labelled
+from sparingly.lab.playing import Uniform, agent_for
+
+NOISE, SCALE = 0.25, 0.3  # those of Rounds.learner
+
+
+class Ours:
+    """An agent; inputs that all actions share become a block of features for each of them, class ⊗ x."""
+
+    def __init__(self, facts: Facts, rule: Any, budget: Any, seeds: np.random.SeedSequence, mirrored: bool) -> None:
+        count, size = facts.actions, facts.size
+        self.blocks = None if facts.per_action else np.zeros((count, count, size))
+        self.places, self.mirrored = np.arange(count), mirrored
+        dim = size + 1 if mirrored else size * (1 if facts.per_action else count)
+        learner = sp.OFUL(dim, noise=NOISE, scale=SCALE)
+        rule, budget = (sp.Always(), float(facts.rounds)) if facts.always else (rule, budget)
+        self.agent = agent_for(learner, rule, budget, facts.rounds, seeds)
+
+    def decide(self, inputs: np.ndarray) -> tuple[int, bool]:
+        self.decision = self.agent.decide(self.features(inputs))
+        return self.decision.action, self.decision.ask
+
+    def features(self, inputs: np.ndarray) -> np.ndarray:
+        if self.blocks is None:
+            return inputs
+        if self.mirrored:  # two classes: what speaks for one speaks against the other, so an ask teaches both
+            half = inputs / np.sqrt(2.0)
+            return np.column_stack([np.full(2, np.sqrt(0.5)), np.stack([-half, half])])
+        self.blocks[self.places, self.places] = inputs
+        return self.blocks.reshape(len(self.places), -1)
+
+    def learn(self, answer: float) -> None:
+        self.agent.observe(self.decision.id, answer)
+
+
+def making(rule: Any, growing: bool = False, mirrored: bool = False) -> Any:
+    """Makes an agent with this rule, under a budget that is there at once or grows with the rounds."""
+
+    def make(facts: Facts, setting: Mapping[str, Any], seeds: np.random.SeedSequence) -> Ours:
+        budget = sp.budgets.Linear(facts.share) if growing else float(facts.budget)
+        return Ours(facts, rule, budget, seeds, mirrored)
+
+    return make
+
+
+OURS = "sparingly, exact matching"
+SAYS = f"OFUL(noise={NOISE}, scale={SCALE})"
+
+
+def candidates() -> list[Candidate]:
+    """Four ways to ask, and a coding for two classes."""
+    plain = {"module": "sparingly", "learner": "sparingly OFUL"}
+    return [
+        Candidate(OURS, make=making(sp.ExactMatching()), says=f"{SAYS}, ExactMatching()", **plain),
+        Candidate(
+            "sparingly, exact matching, growing budget", make=making(sp.ExactMatching(), growing=True),
+            says=f"{SAYS}, ExactMatching(), budgets.Linear(share)", budget="growing", **plain,
+        ),
+        Candidate("sparingly, asks until spent", make=making(sp.Always()), says=f"{SAYS}, Always()", **plain),
+        Candidate("sparingly, asks at random", make=making(Uniform()), says=f"{SAYS}, in rounds drawn ahead", **plain),
+        Candidate(
+            "sparingly, exact matching, ±x", "sparingly", making(sp.ExactMatching(), mirrored=True),
+            f"{SAYS}, ExactMatching(); features (1, ±x)/√2, so that an ask teaches both classes",
+            "sparingly OFUL ±x", fits=lambda table: is_labelled(table) and len(table.actions) == 2,
+        ),
+    ]  # fmt: skip
