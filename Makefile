@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
 
-.PHONY: run test docs browser postgres bench bench-service peers figures gallery episodes clean
+.PHONY: run test docs browser postgres bench bench-service bench-peers peers figures gallery episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running every claim of the paper and judging it (about three minutes; what is done is kept)"
@@ -40,6 +40,10 @@ bench: $(VENV)/ready
 bench-service: $(VENV)/ready
 	@echo "== Durable decisions a second of the service, against an application that does one insert (some five minutes)"
 	$(BIN)/python -m benchmarks.service
+
+bench-peers: $(VENV)/ready
+	@echo "== Decisions, labels and speed against what one would pick instead, as far as installed (make peers; some half an hour)"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers --document
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"

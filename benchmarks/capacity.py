@@ -27,6 +27,7 @@ from pathlib import Path
 import psycopg
 import uvloop
 
+from benchmarks.documents import put_between
 from benchmarks.service import AGENTS, FIVE_PERCENT, bare, load, requests, service
 from sparingly.serve.book import SNAPSHOT
 from sparingly.serve.sqlite import FILE
@@ -195,12 +196,7 @@ def table(chosen: argparse.Namespace, database: str | None, version: str) -> str
 
 def put_into(path: Path, text: str) -> None:
     """Replace what stands between the two comments of a document."""
-    whole = path.read_text(encoding="utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path} has no {BEGIN} … {END}")
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    put_between(path, BEGIN, END, text)
 
 
 def main() -> None:

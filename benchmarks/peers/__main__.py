@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas
 
+from benchmarks.documents import put_between
 from benchmarks.peers import measuring, report
 from benchmarks.peers.labellers import WARM
 from benchmarks.peers.measuring import Study
@@ -76,7 +77,7 @@ def main() -> None:
     report.draw(pandas.read_parquet(chosen.out / "runs.parquet"), chosen.out / "figure.png")
     print(text)
     if chosen.document:
-        report.into(ROOT / "docs" / "peers.md", text)
+        put_between(ROOT / "docs" / "peers.md", report.BEGIN, report.END, text)
         shutil.copy(chosen.out / "figure.png", ROOT / "docs" / "figures" / "peers.png")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from benchmarks.peers.rounds import Candidate
 
 LEVEL = 0.95
 ALARM = 0.05  # the chance of one false difference or more in a column, by Holm's method
-MARKS = re.compile(r"(<!-- peers -->\n).*?(<!-- /peers -->)", re.DOTALL)
+BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 TOLD = {"reward": "the reward of what it did", "label": "the label"}
 
 
@@ -232,11 +231,3 @@ def draw(runs: pandas.DataFrame, path: Path) -> None:
     figure.tight_layout(rect=(0, 0.27, 1, 1))
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
-
-
-def into(document: Path, text: str) -> None:
-    """Put the tables between the marks of a document."""
-    changed, found = MARKS.subn(lambda match: match[1] + text + match[2], document.read_text(encoding="utf-8"))
-    if found != 1:
-        raise SystemExit(f"{document.name} must have the marks <!-- peers --> and <!-- /peers --> once")
-    document.write_text(changed, encoding="utf-8")
