@@ -54,7 +54,7 @@ def measured(chosen: argparse.Namespace) -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     runs.to_parquet(chosen.out / "runs.parquet")
     speed_rounds = min(3_000, study.rounds)
-    speed = measuring.speed(candidates, chosen.turns, speed_rounds) if chosen.turns else {}
+    speed = measuring.speed(candidates, settings, chosen.turns, speed_rounds) if chosen.turns else {}
     times = pandas.DataFrame([{"candidate": n, "best": t.best, "spread": t.spread} for n, t in speed.items()])
     times.to_parquet(chosen.out / "speed.parquet")
     about = {

@@ -83,7 +83,8 @@ def activeml(strategy: str, classifier: str) -> Make:
         else:
             model = models.SklearnClassifier(LogisticRegression(), **common)
         share = (facts.budget - WARM) / (facts.rounds - WARM)  # of the rounds that are left to its rule
-        rule = getattr(stream, strategy)(budget=share, random_state=whole_seed(seeds))
+        known = {"classes": np.arange(facts.actions)} if strategy == "FixedUncertainty" else {}
+        rule = getattr(stream, strategy)(budget=share, random_state=whole_seed(seeds), **known)
         return Activeml(rule, model, np.sqrt(facts.size))
 
     return make
@@ -100,7 +101,7 @@ class WabbitActive:
             ActiveModel(setting["mellowness"], whole_seed(seeds))
             for _ in range(1 if facts.actions == 2 else facts.actions)
         ]
-        self.scale = np.sqrt(facts.size)
+        self.scale, self.always = np.sqrt(facts.size), facts.always
 
     def decide(self, inputs: np.ndarray) -> tuple[int, bool]:
         self.x = written(inputs * self.scale)
@@ -111,11 +112,10 @@ class WabbitActive:
         return action, any(self.importance)
 
     def learn(self, answer: float) -> None:
-        unasked = not any(self.importance)  # the reference learns from every label
         for place, (model, importance) in enumerate(zip(self.models, self.importance, strict=True)):
             right = answer == (1 if len(self.models) == 1 else place)
-            if unasked or importance:
-                model.learn(self.x, right, 1.0 if unasked else importance)
+            if self.always or importance:  # the reference learns from every label, each as important as the others
+                model.learn(self.x, right, 1.0 if self.always else importance)
 
     def close(self) -> None:
         for model in self.models:
@@ -178,6 +178,7 @@ def candidates() -> list[Candidate]:
         for strategy, model, shown in (
             ("StreamRandomSampling", "logistic", "scikit-learn's LogisticRegression()"),
             ("VariableUncertainty", "logistic", "scikit-learn's LogisticRegression()"),
+            ("FixedUncertainty", "logistic", "scikit-learn's LogisticRegression()"),
             ("Split", "logistic", "scikit-learn's LogisticRegression()"),
             ("StreamProbabilisticAL", "Parzen", "ParzenWindowClassifier(), BalancedIncrementalQuantileFilter"),
         )

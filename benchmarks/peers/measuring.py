@@ -177,12 +177,13 @@ def row_of(task: Task, trial: Trial, ours: Trial, always: float) -> dict[str, An
     }  # fmt: skip
 
 
-def speed(candidates: Sequence[Candidate], turns: int, rounds: int) -> dict[str, Timing]:
+def speed(candidates: Sequence[Candidate], settings: Settings, turns: int, rounds: int) -> dict[str, Timing]:
     """Seconds a decision, learning included: candidates take turns, the best counts. Set-up is left out."""
     table = table_of(SPEED_DATA)
     racers: dict[str, Callable[[], float]] = {}
     for candidate in candidates:
-        task = Task(candidate.name, SPEED_DATA, SPEED_SHARE, 0, candidate.grid[0])
+        setting = settings.get((candidate.name, SPEED_DATA, SPEED_SHARE), candidate.grid[0])
+        task = Task(candidate.name, SPEED_DATA, SPEED_SHARE, 0, setting)
         if candidate.fits(table) and not isinstance(attempt(task, rounds), str):  # the first run compiles and warms up
             racers[candidate.name] = partial(seconds_of, task, rounds)
     bar, taken = Progress(turns * len(racers), "speed", show=True), {name: [] for name in racers}
