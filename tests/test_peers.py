@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas
 import pytest
@@ -200,6 +202,14 @@ def test_differences_are_paired_and_judged_together():
     assert said.loc["better", "sign"] == "above" and said.loc["better", "difference"] == pytest.approx(0.1)
     assert said.loc["alike", "sign"] == "" and said.loc["alike", "p"] > 0.3
     assert report.p_value(np.full(3, 0.1)) == 1.0
+
+
+def test_the_document_holds_what_the_command_wrote():
+    text = (Path(__file__).parent.parent / "docs" / "peers.md").read_text(encoding="utf-8")
+    _, begun, rest = text.partition(report.BEGIN)
+    written, ended, _ = rest.partition(report.END)
+    assert begun and ended and "`python -m benchmarks.peers --document`" in written
+    assert all(f"| {c.name} |" in written for c in everybody())
 
 
 def test_labels_are_told_only_where_there_are_labels(lines):

@@ -1,7 +1,7 @@
 """Peers that learn from the label: river's EntropySampler, scikit-activeml's stream strategies, VW's active mode.
 
 Their inputs are scaled to about unit variance, as they expect. The first labels, WARM of them, are asked for without
-asking the rule, as in scikit-activeml's tutorials: one that has seen one class only is sure of it, and asks no more.
+asking the rule: one that has seen one class only is sure of it, and may ask no more.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def draw(runs: pandas.DataFrame, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     names = list(dict.fromkeys(runs["data"]))
     colours = {"sparingly": "C3", "river": "C0", "contextualbandits": "C1", "vowpalwabbit": "C2", "skactiveml": "C4"}
@@ -223,6 +223,9 @@ def draw(runs: pandas.DataFrame, path: Path) -> None:
                 color=colours[candidate.module], lw=wide, label=candidate.name,
             )  # fmt: skip
         axis.set(xscale="log", xlabel="labels used (at least 1)", title=data)
+        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
+        axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:,.0f}"))
+        axis.xaxis.set_minor_formatter(ticker.NullFormatter())
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("mean reward a round")
     handles, labels = axes[0][0].get_legend_handles_labels()
