@@ -79,6 +79,15 @@ def test_what_is_asked_is_counted_everywhere_alike():
     assert np.array_equal(done.curves["ExactMatching"].reward[0], done.never)  # no budget, nothing asked
 
 
+def test_a_rule_that_asks_nothing_is_said_to():
+    table = features_table()
+    done = plan(table, [0, 1, 2, 60], ["ExactMatching", "Always", "Never"], rounds=300, runs=2, jobs=1)
+    assert not done.curves["ExactMatching"].asks[:3].any() and done.curves["ExactMatching"].asks[3].all()
+    said = [note for note in done.notes if "asks nothing" in note]
+    assert len(said) == 1 and said[0].startswith("ExactMatching asks nothing with a budget of 2 or less")
+    assert f"there are {table.dim} unknowns" in said[0]
+
+
 def made(rewards, always=1.0, never=0.0, budgets=(10.0, 100.0, 1000.0)):
     """A plan with given mean rewards, in two runs that are equal."""
     reward = np.repeat(np.array(rewards)[:, None], 2, axis=1)

@@ -190,8 +190,28 @@ def plan(
     policies: dict[str, tuple[Evaluation, ...]] = {}
     for (name, _, _), evaluation in zip(judged, judgements, strict=True):
         policies[name] = (*policies.get(name, ()), evaluation)
-    notes = (*_replays(data, grouped, length), *_doubts(cases, judgements)) if judged else ()
+    about_log = (*_replays(data, grouped, length), *_doubts(cases, judgements)) if judged else ()
+    notes = (*_silent(data, made, curves, amounts), *about_log)
     return Plan(data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes, policies)
+
+
+def _silent(
+    data: Table | Logged, made: Mapping[str, Any], curves: Mapping[str, Curve], amounts: Sequence[float]
+) -> list[str]:
+    """Which rules have asked nothing although there was a budget, and why."""
+    unknown = data.dim or len(data.actions) * data.groups
+    notes = []
+    for name, rule in made.items():
+        silent = [
+            budget for budget, asks in zip(amounts, curves[name].asks, strict=True) if budget > 0 and not asks.any()
+        ]
+        if silent and not isinstance(rule, Never):
+            notes.append(
+                f"{name} asks nothing with a budget of {silent[-1]:g}{' or less' if len(silent) > 1 else ''}: a "
+                "matching rule asks if the budget could bring everything to the same precision, and there are "
+                f"{unknown:,} unknowns. Try more, describe the data with fewer, or use Always"
+            )
+    return notes
 
 
 @dataclass(frozen=True)
