@@ -11,10 +11,10 @@ rules = ["Greedy", "PaperMatching", "ExactMatching"]
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sparingly.budgets import Budget, as_budget
 from sparingly.checks import choice, whole
@@ -23,6 +23,7 @@ from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
 from sparingly.problems import ContextualArms, Episodic, Linear, Scenario
 
+T = TypeVar("T")
 KEYS = ("title", "rounds", "runs", "seed", "checkpoints", "spacing", "problem", "budget", "learners", "rules")
 
 
@@ -51,6 +52,11 @@ class Experiment:
 
 def read_experiment(path: Path) -> Experiment:
     """Read an experiment from a TOML file; every mistake in it gets a message that names the place."""
+    return from_toml(path, lambda data: experiment_from(data, title=path.stem))
+
+
+def from_toml(path: Path, make: Callable[[dict[str, Any]], T]) -> T:
+    """What `make` makes of the content of a TOML file; every mistake in it is told with the file's name."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -60,7 +66,7 @@ def read_experiment(path: Path) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
     try:
-        return experiment_from(data, title=path.stem)
+        return make(data)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
 

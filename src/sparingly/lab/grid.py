@@ -16,7 +16,6 @@ import inspect
 import itertools
 import json
 import math
-import tomllib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from sparingly.engine import simulate
 from sparingly.engine.simulate import choose_checkpoints, make_plan
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.lab.experiment import Experiment, experiment_from
+from sparingly.lab.experiment import Experiment, experiment_from, from_toml
 
 # What a cell has if the file does not say: as an experiment, but only the end of the runs is kept.
 NUMBERS: Mapping[str, Any] = {"rounds": 100_000, "runs": 20, "seed": 0, "checkpoints": 1, "spacing": "log"}
@@ -79,18 +78,7 @@ class Sweep:
 
 def read_sweep(path: Path, digest: str) -> Sweep:
     """Read a sweep from a TOML file, and check all of it; `digest` stands for the code that it is to run on."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}") from None
-    try:
-        return sweep_from(data, path.stem, digest)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
+    return from_toml(path, lambda data: sweep_from(data, path.stem, digest))
 
 
 def sweep_from(data: Mapping[str, Any], title: str, digest: str) -> Sweep:
