@@ -118,7 +118,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
     except ImportError:
         raise MissingExtra("a sweep on ray", "ray") from None
 
-    class Streaming(RayBackend):  # type: ignore[misc]
+    class Streaming(RayBackend):  # type: ignore[misc]  # ray is not looked into
         """Hands results out as they come; ray's own waits for the last one, which a sweep must not."""
 
         supports_return_generator = True

@@ -70,7 +70,7 @@ class Answered(Generic[P, T]):
         def method(client: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
             return getattr(client, run)(build(client, *args, **kwargs))
 
-        self._method: types.FunctionType = method  # type: ignore[assignment]
+        self._method: types.FunctionType = method  # type: ignore[assignment]  # mypy takes it for a method of this class
         self.__doc__ = build.__doc__
 
     @overload
@@ -88,7 +88,7 @@ class Listed(Answered[P, T]):
 
     run = "_all"
 
-    @overload  # type: ignore[override]
+    @overload  # type: ignore[override]  # an iterator in place of one answer
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Items[T]]: ...
     @overload
     def __get__(self, client: Client, owner: type) -> Callable[P, Iterator[T]]: ...
@@ -139,7 +139,7 @@ class Methods(Generic[Transport]):
         self._connect(base_url=url, headers=headers, transport=transport, trust_env=host not in LOOPBACK)
 
     def _connect(self, **options: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # by each of the two clients
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._patience.url!r})"

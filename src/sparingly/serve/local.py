@@ -25,7 +25,7 @@ def service(url: str | None = None) -> Iterator[str]:
     print("Starting a service (it compiles for some seconds the first time) …", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "sparingly.cli", "serve", "--data", folder, "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (a command of our own)
             assert process.stdout is not None
             try:
                 line = process.stdout.readline()  # sparingly: serving on http://127.0.0.1:PORT

@@ -8,6 +8,7 @@ as the last line. Whatever a database does that is not expected raises `StorageD
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
@@ -123,7 +124,7 @@ class Reading(Protocol):
     def __call__(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]: ...
 
 
-class Store:
+class Store(ABC):
     """A database with the log. A kind of database says how to connect, how to lock, and what its errors are."""
 
     inline = False  # whether statements are so quick that they may run between two requests
@@ -134,35 +135,41 @@ class Store:
 
     # What a kind of database provides.
 
+    @abstractmethod
     def open(self) -> None:
         """Connect, and make or check the schema."""
-        raise NotImplementedError  # by each kind of database
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Let go of it."""
 
+    @abstractmethod
     def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRow], int]:
         """Start a transaction: the agents of these names, locked until it ends, and the time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self) -> None:
         """Make all of it durable, or raise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rollback(self) -> None:
         """Undo all of it; never raises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
         """One statement of the transaction; a cursor."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        raise NotImplementedError
+        """One statement of the transaction for each of the rows."""
 
+    @abstractmethod
     def reader(self) -> AbstractContextManager[Reading]:
         """A way to read what is durable, apart from the transaction, in any thread."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
+        """The decisions with these ids, as far as there are any."""
 
     # The transaction.
 
@@ -189,10 +196,6 @@ class Store:
         self.run("DELETE FROM snapshots WHERE agent = ?", (id,))
         self.run("DELETE FROM agents WHERE id = ?", (id,))
         return True
-
-    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
-        """The decisions with these ids, as far as there are any."""
-        raise NotImplementedError  # each kind of database takes a list in a way of its own
 
     def find_bookings(self, agent: int, keys: Iterable[tuple[str, str]]) -> list[EntryRow]:
         """The grants and charges with these ids, as far as there are any."""
