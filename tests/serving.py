@@ -35,11 +35,7 @@ class Running:
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[str]:
-    """Run the service with these arguments, on a free port unless they name one; gives its address.
-
-    >>> with serving("--data", "somewhere") as url:  # doctest: +SKIP
-    ...     call("GET", url + "/healthz")
-    """
+    """Run the service with these arguments, on a free port unless they name one; gives its address."""
     with running(*arguments) as service:
         yield service.url
 
