@@ -8,7 +8,9 @@ import numpy as np
 import pandas
 import pytest
 from benchmarks.peers import measuring, report
+from benchmarks.peers.__main__ import command
 from benchmarks.peers.candidates import everybody
+from benchmarks.peers.figure import draw
 from benchmarks.peers.ours import OURS
 from benchmarks.peers.rounds import Candidate, Trial, is_labelled, present, run
 
@@ -187,7 +189,7 @@ def test_a_study_goes_on_when_a_candidate_fails(small, tmp_path, capsys):
     (tmp_path / "about.json").write_text(about)
     text = report.written(tmp_path)
     assert "Not measured: gone (no)" in text and "20 (100 %)" in text and "says \\| so (every: 10)" in text
-    report.draw(runs, tmp_path / "figure.png")
+    draw(runs, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
@@ -218,3 +220,8 @@ def test_labels_are_told_only_where_there_are_labels(lines):
     rated = real.Table("rated", ("a", "b"), features=np.full((200, 2, 3), 0.1), rewards=random.random((200, 2)))
     assert not is_labelled(rated)
     assert all(not c.fits(rated) for c in everybody() if c.feedback == "label")
+
+
+def test_the_command_in_the_document_names_no_folder():
+    assert command(["--jobs", "2", "--out", "somewhere"]) == "python -m benchmarks.peers --jobs 2"
+    assert command(["--out", "somewhere", "--document"]) == "python -m benchmarks.peers --document"

@@ -15,6 +15,7 @@ import pandas
 
 from benchmarks.documents import put_between
 from benchmarks.peers import measuring, report
+from benchmarks.peers.figure import draw
 from benchmarks.peers.labellers import WARM
 from benchmarks.peers.measuring import Study
 
@@ -43,6 +44,16 @@ def options() -> argparse.Namespace:
     return chosen
 
 
+def command(words: list[str]) -> str:
+    """The command as a reader can repeat it: where its results went is of this machine only.
+
+    >>> command(["--jobs", "2", "--out", "somewhere"])
+    'python -m benchmarks.peers --jobs 2'
+    """
+    kept = [word for i, word in enumerate(words) if word != "--out" and words[max(i - 1, 0)] != "--out"]
+    return " ".join(["python -m benchmarks.peers", *kept])
+
+
 def measured(chosen: argparse.Namespace) -> None:
     """Run everything and keep the results."""
     candidates, missing = measuring.taking_part([name for name in chosen.peers.split(",") if name])
@@ -58,7 +69,7 @@ def measured(chosen: argparse.Namespace) -> None:
     times = pandas.DataFrame([{"candidate": n, "best": t.best, "spread": t.spread} for n, t in speed.items()])
     times.to_parquet(chosen.out / "speed.parquet")
     about = {
-        "command": " ".join(["python -m benchmarks.peers", *sys.argv[1:]]),
+        "command": command(sys.argv[1:]),
         "rounds": study.rounds,
         "seeds": study.seeds,
         "turns": chosen.turns,
@@ -74,7 +85,7 @@ def main() -> None:
         measured(chosen)
     text = report.written(chosen.out)
     (chosen.out / "table.md").write_text(text, encoding="utf-8")
-    report.draw(pandas.read_parquet(chosen.out / "runs.parquet"), chosen.out / "figure.png")
+    draw(pandas.read_parquet(chosen.out / "runs.parquet"), chosen.out / "figure.png")
     print(text)
     if chosen.document:
         put_between(ROOT / "docs" / "peers.md", report.BEGIN, report.END, text)

@@ -1,4 +1,4 @@
-"""What the comparison says: tables in Markdown, a figure, and their place in docs/peers.md."""
+"""What the comparison says, as tables in Markdown, and their place in docs/peers.md."""
 
 from __future__ import annotations
 
@@ -200,37 +200,3 @@ def written(folder: Path) -> str:
         settings_table(runs, speed),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def draw(runs: pandas.DataFrame, path: Path) -> None:
-    """Reward against labels used, a panel for each data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
-
-    names = list(dict.fromkeys(runs["data"]))
-    colours = {"sparingly": "C3", "river": "C0", "contextualbandits": "C1", "vowpalwabbit": "C2", "skactiveml": "C4"}
-    figure, axes = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 4.6), squeeze=False)
-    for axis, data in zip(axes[0], names, strict=True):
-        part = runs[runs["data"] == data]
-        for place, candidate in enumerate(in_order(runs)):
-            means = part[part["candidate"] == candidate.name].groupby("share")[["asks", "reward"]].mean()
-            line = "-" if candidate.feedback == "reward" else "--"
-            wide = 2.4 if candidate.module == "sparingly" else 1.1
-            axis.plot(
-                np.maximum(means["asks"], 1.0), means["reward"], line, marker="osvD^P*Xd<>hp"[place % 13], ms=4,
-                color=colours[candidate.module], lw=wide, label=candidate.name,
-            )  # fmt: skip
-        axis.set(xscale="log", xlabel="labels used (at least 1)", title=data)
-        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
-        axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:,.0f}"))
-        axis.xaxis.set_minor_formatter(ticker.NullFormatter())
-        axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("mean reward a round")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=7, frameon=False)
-    figure.suptitle("Full lines: an ask tells the reward of what was done. Dashed: it tells the label", fontsize=9)
-    figure.tight_layout(rect=(0, 0.27, 1, 1))
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
