@@ -336,6 +336,7 @@ def open_bandit(campaign: str = "all", policy: str = "random") -> Logged:
     )  # fmt: skip
 
 
+# mypy cannot infer the type of a lambda with a default.
 BUILT_IN: dict[str, Callable[[], Table | Logged]] = {
     "movielens": movielens,
     **{name: (lambda name=name: classification(name)) for name in (*SKLEARN, *RIVER)},  # type: ignore[misc]

@@ -319,7 +319,7 @@ class Book:
             self._asleep.pop(name, None)
             self._enqueue(Order(name, lambda page, name=name: page.desk(name) and None))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         for agent in list(self.buried):
-            self._enqueue(Order("", lambda page, agent=agent: self._remove_slice(agent)))  # type: ignore[misc]
+            self._enqueue(Order("", lambda page, agent=agent: self._remove_slice(agent)))  # type: ignore[misc]  # as above
 
     def _remove_slice(self, agent: int) -> None:
         if self.store.remove_slice(agent):

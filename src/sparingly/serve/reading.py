@@ -22,6 +22,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
+        # `add` returns None, which is what carries the search on.
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise Malformed(f"the key {twice[:80]!r} stands twice in one object")
     return result
