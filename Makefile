@@ -4,10 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
 
-.PHONY: run test docs browser postgres bench bench-service bench-peers peers figures gallery episodes clean
+# make coverage runs these tests, by the names of their files. The compiler hides lines from the tracer, so the core runs
+# as plain Python, with the tests that are quick that way; the laboratory and the service have no compiled functions.
+COVERED_PLAIN = agent budgets budget_is_hard hard_instances learners ledger problems randomness rules saving testing vectors withdraw
+COVERED_DIGESTS = episodic linear simulate
+COVERED_COMPILED = client episodic gym judging lab linear logged openapi planning report serve_api serve_reading theory
+files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
+
+.PHONY: run test coverage docs browser postgres bench bench-service bench-peers peers figures gallery episodes clean
 
 run: $(VENV)/ready
-	@echo "== Running every claim of the paper and judging it (about three minutes; what is done is kept)"
+	@echo "== Running every claim of the paper and judging it (about three minutes; an interrupted run resumes)"
 	$(BIN)/sparingly reproduce --quick --out results/reproduce/quick
 
 test: $(VENV)/ready browser postgres
@@ -19,40 +26,49 @@ test: $(VENV)/ready browser postgres
 	@echo "== Tests (pytest, on all cores)"
 	$(BIN)/pytest -n auto
 
+coverage: $(VENV)/ready postgres
+	@echo "== Coverage of the quicker tests: the core with the compiler off, the laboratory and the service with it on"
+	rm -rf build/coverage && mkdir -p build/coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -W ignore::RuntimeWarning --cov --cov-report= -k 'not worse_labelling' \
+		$(call files,$(COVERED_PLAIN)) \
+		$(addsuffix ::test_compiled_and_interpreted_runs_are_identical,$(call files,$(COVERED_DIGESTS)))
+	$(BIN)/pytest -n auto --cov --cov-append --cov-report=term --cov-report=html $(call files,$(COVERED_COMPILED))
+	@echo "Line by line: build/coverage/index.html"
+
 docs: $(VENV)/ready
 	@echo "== Building the documentation site: guides, gallery, reference; offline, half a minute"
 	$(BIN)/python docs/site/build.py build/docs
 
 browser:
-	@echo "== A browser for the tests of the pages (installs Debian's Chromium where there is none)"
+	@echo "== Finding a browser for the tests of the pages (installs Debian's Chromium if there is none)"
 	@scripts/browser.sh
 
 postgres: $(VENV)/ready
-	@echo "== A PostgreSQL server for the tests of the service (installs Debian's, or one from the registry, where there is none)"
+	@echo "== Finding a PostgreSQL server for the tests of the service (installs Debian's, or one from the registry, if there is none)"
 	@scripts/postgres.sh
 
 bench: $(VENV)/ready
-	@echo "== Speed against a C program and, as far as installed, against other packages (make peers installs them)"
+	@echo "== Measuring speed against a C program and those other packages that are installed (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.linear
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
 bench-service: $(VENV)/ready
-	@echo "== Durable decisions a second of the service, against an application that does one insert (some five minutes)"
+	@echo "== Measuring the service's durable decisions per second against an application that does one insert (about five minutes)"
 	$(BIN)/python -m benchmarks.service
 
 bench-peers: $(VENV)/ready
-	@echo "== Decisions, labels and speed against what one would pick instead, as far as installed (make peers; some half an hour)"
+	@echo "== Comparing decisions, labels and speed with the alternatives that are installed (make peers installs them; about half an hour)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers --document
 
 peers: $(VENV)/ready
 	@echo "== Installing the packages that the benchmarks compare with"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
-	$(PYTHON) -m venv $(RLBERRY)  # of its own: rlberry needs an older Gymnasium
+	$(PYTHON) -m venv $(RLBERRY)  # a separate environment: rlberry needs an older Gymnasium
 	$(RLBERRY)/bin/pip install --quiet --disable-pip-version-check -c benchmarks/rlberry.txt -e . rlberry==0.6.0
 
 figures: $(VENV)/ready
-	@echo "== Regenerating the figures of the README and of the guides, and docs/claims.md (the full runs: a quarter of an hour on two cores)"
+	@echo "== Redrawing the figures of the README and the guides, and writing docs/claims.md (full runs: a quarter of an hour on two cores)"
 	$(BIN)/sparingly reproduce --full --out results/reproduce/full
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
@@ -63,7 +79,7 @@ gallery: $(VENV)/ready
 	$(BIN)/python docs/figures/gallery.py
 
 episodes: $(VENV)/ready
-	@echo "== The studies of episodes that docs/episodes.md quotes (some twenty minutes on two cores)"
+	@echo "== Running the studies of episodes that docs/episodes.md quotes (about twenty minutes on two cores)"
 	$(BIN)/sparingly episodes --out results/episodes
 	cp results/episodes/figure.png docs/figures/episodes.png
 
