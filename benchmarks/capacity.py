@@ -29,8 +29,8 @@ import uvloop
 
 from benchmarks.documents import put_between
 from benchmarks.service import AGENTS, FIVE_PERCENT, bare, load, requests, service
-from sparingly.serve.book import SNAPSHOT
 from sparingly.serve.sqlite import FILE
+from sparingly.serve.writer import SNAPSHOT
 
 BEGIN, END = "<!-- capacity: begin -->", "<!-- capacity: end -->"
 TEN = "UCB1, 10 actions"

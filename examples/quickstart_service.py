@@ -16,7 +16,7 @@ from collections import Counter
 import numpy as np
 
 import sparingly as sp
-from sparingly.serve.local import service
+from sparingly.serve.testserver import service
 
 AGENT, USERS, GRANT = "quickstart", 400, 12
 ACTIONS, CONTEXTS = ["recipe", "podcast", "quiz"], ["morning", "evening"]

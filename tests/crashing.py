@@ -39,9 +39,9 @@ DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 def give_birth() -> None:
     """For each line on stdin fork a service: {"port", "data" or "database", "after": the pid that was there before}."""
-    from sparingly.serve import book, postgres, run  # noqa: F401  # all that a child will need
+    from sparingly.serve import postgres, run, writer  # noqa: F401  # all that a child will need
 
-    book.SNAPSHOT = SNAPSHOT
+    writer.SNAPSHOT = SNAPSHOT
     run.warm_up()
     run.log_as_json()
     children = set()

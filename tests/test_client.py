@@ -29,7 +29,7 @@ import pytest
 
 import sparingly as sp
 from sparingly.errors import Conflict, InvalidInput, NotFound, Refused, ServiceError, Unauthorized, Unavailable
-from sparingly.serve import calling, client, contract
+from sparingly.serve import client, contract, sans_io
 from tests.serving import serving
 
 URL = "http://service.test"
@@ -283,7 +283,7 @@ def test_a_log_that_breaks_off_goes_on_after_the_last_whole_line(twin, pauses):
 def test_a_log_may_break_off_often_as_long_as_it_gets_further(twin, pauses):
     log_in(twin, *[Pieces(b'{"seq":%d}\n' % n, httpx.ReadError("reset")) for n in range(20)], Pieces(b""))
     assert [line["seq"] for line in twin.log("router")] == list(range(20))
-    assert max(pauses) <= calling.FIRST_PAUSE
+    assert max(pauses) <= sans_io.FIRST_PAUSE
 
 
 def test_a_log_that_gets_no_further_is_given_up(twin, pauses):
@@ -387,14 +387,14 @@ def play(
     """Let every try fail, each after `per_try` seconds or its time-out; the clock, the pauses and the time-outs."""
     clock, pauses, timeouts = Clock(), [], []
     options = {"timeout": 5.0, "retries": 4, "deadline": 30.0} | limits
-    patience = calling.Patience(URL, **options, clock=clock, jitter=lambda longest: share * longest)
-    steps = calling.answer_to(calling.Call("GET", "v1/agents", contract.AgentList), patience)
+    policy = sans_io.RetryPolicy(URL, **options, clock=clock, jitter=lambda longest: share * longest)
+    steps = sans_io.result_of(sans_io.Call("GET", "v1/agents", contract.AgentList), policy)
 
     def drive() -> None:
         given = None
         while True:
             step = steps.send(given)
-            if isinstance(step, calling.Pause):
+            if isinstance(step, sans_io.Pause):
                 clock.now += step.seconds
                 pauses.append(step.seconds)
                 given = None
@@ -416,7 +416,7 @@ def test_pauses_double_up_to_a_limit():
 
 
 def test_pauses_are_drawn_from_zero_on():
-    drawn = [calling.jitter(2.0) for _ in range(1000)]  # all on one side of 1: chance 2·2^-1000
+    drawn = [sans_io.jitter(2.0) for _ in range(1000)]  # all on one side of 1: chance 2·2^-1000
     assert 0.0 <= min(drawn) < 1.0 < max(drawn) <= 2.0
 
 
@@ -878,7 +878,7 @@ def test_every_method_against_the_service(real):
 def test_many_pages_and_features(real):
     name = real.name + "f"
     real.create(name, learner=contract.OFUL(dim=2), actions=["a", "b"], rule=contract.Always(), budget={"initial": 999})
-    made = [real.decide(name, features=np.eye(2) * 0.5).event_id for _ in range(client.PAGE + 3)]
+    made = [real.decide(name, features=np.eye(2) * 0.5).event_id for _ in range(client.PAGE_SIZE + 3)]
     assert [ask.event_id for ask in real.asks(name)] == made
     assert [event.event_id for event in real.decisions(name)] == made[::-1]
     with pytest.raises(Refused):

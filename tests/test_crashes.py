@@ -21,8 +21,8 @@ import msgspec
 from sparingly.ledger import UNIT
 from sparingly.saving import dumps
 from sparingly.serve import run
-from sparingly.serve.desk import Desk
-from sparingly.serve.estimating import estimates
+from sparingly.serve.estimates import estimate_actions
+from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.sqlite import FILE
 from sparingly.serve.store import Store
 from tests.crashing import Acknowledged, Life, Nursery, Writer, nursery, quiet_port
@@ -313,12 +313,12 @@ def check_memory(store: Store, logs: dict[str, list[Any]], shown: dict[str, list
             assert row.seq >= len(logs[name])
             snapshot = store.snapshot(row.id)
             assert snapshot is not None and 0 < snapshot[0] <= row.seq
-            whole, short = Desk.of(row), Desk.of(row, snapshot)
-            for desk in (whole, short):
-                desk.fold(store.records(row.id, desk.folded, row.seq))
+            whole, short = LiveAgent.load(row), LiveAgent.load(row, snapshot)
+            for live in (whole, short):
+                live.apply(store.records(row.id, live.applied, row.seq))
             assert dumps(whole.agent) == dumps(short.agent)
-            desk.begin(row, now)
-            here = msgspec.to_builtins(estimates(whole, None))
+            live.begin(row, now)
+            here = msgspec.to_builtins(estimate_actions(whole, None))
             assert shown[name] == [here] * len(shown[name])
         store.rollback()
     finally:

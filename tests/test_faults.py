@@ -22,12 +22,12 @@ import psycopg
 import pytest
 
 from sparingly.agent import Agent
-from sparingly.serve import book
 from sparingly.serve import postgres as postgres_module
-from sparingly.serve.desk import Desk
+from sparingly.serve import writer
+from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import FILE, SqliteStore
-from sparingly.serve.store import StorageDoubt, Store
+from sparingly.serve.store import StorageError, Store
 from tests.inside import Inside, inside
 from tests.postgres import postgres, server
 
@@ -274,7 +274,7 @@ def test_another_holds_the_row_for_too_long(postgres, monkeypatch):
             with psycopg.connect(database) as another:
                 another.execute("SELECT * FROM agents WHERE name = 'agent' FOR UPDATE")
                 check_unavailable(await made.decide("agent", "first"))
-                assert "lock timeout" in made.service.book.trouble
+                assert "lock timeout" in made.service.writer.storage_error
                 assert (await made.decide("other", "first")).json()["ask"]
                 assert (await made.call("GET", "agent")).json()["decisions"] == 0  # who reads does not wait
             assert (await made.decide("agent", "first")).json()["ask"]
@@ -339,7 +339,7 @@ def test_a_slow_disk(make):
 
     async def scenario() -> None:
         store = make(Slow)
-        async with inside(store, patience=0.5) as made:
+        async with inside(store, timeout=0.5) as made:
             await made.put("agent")
             with store.held_up():
                 begun = asyncio.create_task(made.decide("agent", "begun"))
@@ -362,7 +362,7 @@ def test_a_slow_disk(make):
 
 
 def test_too_many_wait(make, monkeypatch):
-    monkeypatch.setattr(book, "QUEUE", 5)
+    monkeypatch.setattr(writer, "QUEUE", 5)
 
     async def scenario() -> None:
         store = make(Slow)
@@ -400,7 +400,7 @@ class Doubtful:
             raise error
 
 
-@pytest.mark.parametrize("error", [StorageDoubt("the line went dead"), RuntimeError("what nobody thought of")])
+@pytest.mark.parametrize("error", [StorageError("the line went dead"), RuntimeError("what nobody thought of")])
 def test_a_commit_in_doubt(make, error):
     """The caller is not told to ask; the same id finds what was stored, and it was paid for once."""
 
@@ -442,7 +442,7 @@ class Broken:
 
     def commit(self: Any) -> None:
         if self.broken:
-            raise StorageDoubt("the disk is on fire")
+            raise StorageError("the disk is on fire")
         super().commit()
 
 
@@ -502,17 +502,17 @@ def test_another_process_takes_the_place_of_what_was_not_stored(postgres):
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_an_order_that_fails_fails_alone(make, monkeypatch, moment):
     """Even if it has changed something already."""
-    decide = Desk.decide
+    decide = LiveAgent.decide
 
-    def clumsy(desk: Desk, wanted: Any, event_id: str | None = None) -> Any:
+    def clumsy(live: LiveAgent, wanted: Any, event_id: str | None = None) -> Any:
         if event_id == "bad" and moment == "before":
             raise ZeroDivisionError("a mistake")
-        row = decide(desk, wanted, event_id)
+        row = decide(live, wanted, event_id)
         if event_id == "bad":
             raise ZeroDivisionError("a mistake")
         return row
 
-    monkeypatch.setattr(Desk, "decide", clumsy)
+    monkeypatch.setattr(LiveAgent, "decide", clumsy)
 
     async def scenario() -> None:
         store = make(Slow)
@@ -524,7 +524,7 @@ def test_an_order_that_fails_fails_alone(make, monkeypatch, moment):
                 assert await asyncio.to_thread(store.waiting.wait, 30)
                 names = [("agent", "bad" if k == 7 else f"e{k}") for k in range(16)] + [("other", "e")]
                 batch = [asyncio.create_task(made.decide(*name)) for name in names]  # all in one batch
-                while len(made.service.book._queue) < len(batch):
+                while len(made.service.writer._queue) < len(batch):
                     await asyncio.sleep(0.01)
             answers = await asyncio.gather(first, *batch)
             statuses = [answer.status_code for answer in answers]
@@ -570,7 +570,7 @@ def test_the_schema_is_the_last_line(make, change):
         async with inside(store) as made:
             await made.put("agent")
             await made.decide("agent", "e")
-            with pytest.raises(StorageDoubt, match=r"(?i)constraint"):
+            with pytest.raises(StorageError, match=r"(?i)constraint"):
                 store.run(f"UPDATE agents SET {change}")
             store.rollback()
 

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import sparingly as sp
-from sparingly.serve import exporting, store
+from sparingly.serve import export, store
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
 from tests.postgres import server
@@ -71,8 +71,8 @@ def lines(driver, query=""):
 
 
 def test_the_log_is_the_same_as_lines_and_as_parquet(driver, monkeypatch):
-    monkeypatch.setattr(store, "PAGE", 3)  # so that there are many pages
-    monkeypatch.setattr(exporting, "PAGE", 3)
+    monkeypatch.setattr(store, "CHUNK", 3)  # so that there are many chunks
+    monkeypatch.setattr(export, "CHUNK", 3)
     fill(driver)
     head, *records = lines(driver)
     assert (head["kind"], head["name"], head["body"]["actions"]) == ("agent", "one", ["a", "b"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparingly.serve import reading
+from sparingly.serve import json_body
 from sparingly.serve.contract import DecisionBody
-from sparingly.serve.problems import Problem
+from sparingly.serve.http_errors import HttpError
 
 TEXTS = st.text(alphabet='a:,[]{}" \\\u00e9', max_size=6)
 NUMBERS = st.lists(st.lists(st.floats(-3, 3), min_size=1, max_size=2), min_size=1, max_size=2)
@@ -34,8 +34,8 @@ def bodies(draw: st.DrawFn) -> bytes:
 def careful(body: bytes) -> DecisionBody | None:
     """What the careful reader makes of it; None if it is refused."""
     try:
-        return msgspec.convert(reading.parse(body), DecisionBody, strict=True)
-    except (Problem, msgspec.ValidationError):
+        return msgspec.convert(json_body.parse(body), DecisionBody, strict=True)
+    except (HttpError, msgspec.ValidationError):
         return None
 
 
@@ -45,7 +45,7 @@ def careful(body: bytes) -> DecisionBody | None:
 @example(b'{"payload": [":", ":"], "payload": 1}')
 @example(b'{"payload": ["x", ":y"], "event_id" : "a", "payload": ["x", ":y"]}')
 def test_the_quick_way_is_as_careful(body: bytes) -> None:
-    quick = reading._plainly(body, DecisionBody)
+    quick = json_body._decode_flat(body, DecisionBody)
     assert quick is None or quick == careful(body)
 
 
@@ -58,4 +58,4 @@ def test_the_quick_way_is_as_careful(body: bytes) -> None:
     ],
 )
 def test_what_people_send_goes_the_quick_way(body: bytes) -> None:
-    assert reading._plainly(body, DecisionBody) == careful(body) is not None
+    assert json_body._decode_flat(body, DecisionBody) == careful(body) is not None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparingly.serve import book, run, store
+from sparingly.serve import run, store, writer
 from sparingly.serve.app import Service
 from sparingly.serve.sqlite import SqliteStore
 from tests.serving import running, serving
@@ -95,10 +95,10 @@ def test_nothing_is_asked_once_a_file_is_gone(tmp_path, lost):
 
 def test_a_snapshot_that_cannot_be_stored_stands_in_nobodys_way(tmp_path, monkeypatch):
     def full(self, *arguments):
-        raise store.StorageDoubt("no room for a snapshot")
+        raise store.StorageError("no room for a snapshot")
 
-    monkeypatch.setattr(book, "SNAPSHOT", 3)
-    monkeypatch.setattr(SqliteStore, "keep_snapshot", full)
+    monkeypatch.setattr(writer, "SNAPSHOT", 3)
+    monkeypatch.setattr(SqliteStore, "save_snapshot", full)
     with driving(tmp_path) as driver:
         ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
         for t in range(10):
@@ -171,7 +171,7 @@ def test_answers_are_the_same_after_a_restart(tmp_path):
 
 
 def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "PAGE_BYTES", 1_000)
+    monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
     with driving(tmp_path) as driver:
         body = {**ARMS, "budget": {"initial": 1e6}, "rule": {"type": "Always"}}
         ask(driver, "PUT", "/v1/agents/one", body, 201)
@@ -244,13 +244,13 @@ class Wire:
 def test_what_is_written_in_one_turn_is_sent_in_one_go():
     async def write() -> list[list[bytes | str]]:
         wire, seen = Wire(), []
-        joined = run.Joined(wire)
+        joined = run.BufferedTransport(wire)
         joined.write(b"head ")
         joined.write(b"body")
         seen.append(list(wire.done))
         await asyncio.sleep(0)
         seen.append(list(wire.done))
-        joined.write(b"x" * run.MOST_JOINED)
+        joined.write(b"x" * run.LARGEST_BUFFER)
         joined.write(b"y")  # a long stream does not gather in memory
         seen.append(list(wire.done[1:]))
         joined.write(b"the end")
@@ -262,5 +262,5 @@ def test_what_is_written_in_one_turn_is_sent_in_one_go():
 
     waiting, sent, long, end = asyncio.run(write())
     assert waiting == [] and sent == [b"head body"]
-    assert long == [b"x" * run.MOST_JOINED + b"y"]
+    assert long == [b"x" * run.LARGEST_BUFFER + b"y"]
     assert end == [b"the end", "closed"]

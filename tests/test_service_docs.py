@@ -19,7 +19,7 @@ from benchmarks.capacity import BEGIN, END, put_into
 from typer.main import get_command
 
 from sparingly import cli
-from sparingly.serve import book, contract, postgres, problems
+from sparingly.serve import contract, http_errors, postgres, writer
 from sparingly.serve.sqlite import FILE
 from sparingly.serve.store import VERSION
 from tests.serving import call, serving
@@ -170,7 +170,7 @@ def test_after_the_restore_of_an_older_copy_the_budget_is_hard_only_with_the_cha
 
 def test_every_problem_has_its_line():
     table = dict(re.findall(r"^\| (\d{3}) \| `([a-z-]+)` \|", GUIDE.read_text(), flags=re.MULTILINE))
-    kinds = {str(kind.status): kind.title.lower().replace(" ", "-") for kind in problems.Problem.__subclasses__()}
+    kinds = {str(kind.status): kind.title.lower().replace(" ", "-") for kind in http_errors.HttpError.__subclasses__()}
     assert table == kinds
 
 
@@ -188,7 +188,7 @@ def test_reasons_statuses_and_limits_are_those_of_the_contract():
     assert all(f"`{status}`" in text for status in get_args(contract.Status))
     assert contract.LARGEST_BODY == 256 * 1024 and f"256 KiB, {contract.DEEPEST} levels" in text
     assert f"actions | {contract.MOST_ACTIONS:,}; actions × contexts {contract.MOST_CELLS:,}" in text
-    assert f"({book.PATIENCE:g} seconds)" in text and f"({book.QUEUE:,})" in text
+    assert f"({writer.TIMEOUT:g} seconds)" in text and f"({writer.QUEUE:,})" in text
 
 
 def test_the_notes_name_the_timeouts_and_the_version_of_the_schema():

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from sparingly.saving import dumps
-from sparingly.serve import book
+from sparingly.serve import writer
 from sparingly.serve.app import Service
-from sparingly.serve.desk import Desk
+from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import read_agents, read_log
@@ -227,18 +227,18 @@ class Machine(RuleBasedStateMachine):
             records = list(read_log(read, row.id, 0, row.seq))
         assert [record.seq for record in records] == list(range(1, row.seq + 1))
         assert all(record.spent + record.held <= record.granted for record in records)
-        desk = Desk.of(row)
-        desk.fold(records)
-        live = self.driver.services[0].book.desk(row)
-        assert dumps(desk.agent) == dumps(live.agent)
-        assert (desk.agent.ledger.spent, desk.agent.decisions) == ((row.spent + row.held) / 1e6, row.decisions)
+        replayed = LiveAgent.load(row)
+        replayed.apply(records)
+        live = self.driver.services[0].writer.live_agent(row)
+        assert dumps(replayed.agent) == dumps(live.agent)
+        assert (replayed.agent.ledger.spent, replayed.agent.decisions) == ((row.spent + row.held) / 1e6, row.decisions)
 
 
 STEPS = settings(max_examples=40, stateful_step_count=40)
 
 
 def test_on_sqlite(monkeypatch):
-    monkeypatch.setattr(book, "SNAPSHOT", 7)  # so that restarts meet old and new snapshots
+    monkeypatch.setattr(writer, "SNAPSHOT", 7)  # so that restarts meet old and new snapshots
     folder = Path(tempfile.mkdtemp())
     driver = Driver(lambda clock: SqliteStore(folder, clock), 1)
     try:
@@ -249,7 +249,7 @@ def test_on_sqlite(monkeypatch):
 
 
 def test_on_postgresql_with_two_services(monkeypatch):
-    monkeypatch.setattr(book, "SNAPSHOT", 7)
+    monkeypatch.setattr(writer, "SNAPSHOT", 7)
     with server() as database:
         url = database.url()
         driver = Driver(lambda clock: PostgresStore(url, clock), 2)

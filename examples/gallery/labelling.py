@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 import sparingly as sp
 from sparingly.engine.progress import Progress
 from sparingly.problems.real import Table, classification
-from sparingly.serve.local import service
+from sparingly.serve.testserver import service
 
 DAYS, HOURS, LABELS = 10, 8, 60  # of a run; of a day; what an annotator may be asked each day
 BUSY = 14  # an annotator takes up 0 … 14 asks an hour, at random

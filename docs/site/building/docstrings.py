@@ -18,7 +18,7 @@ MARK = re.compile(r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<word>\w[\w -]*)\*(?!\w)|do
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 SPECIAL = re.compile(r"[\\*_|`]")
 ITEM = re.compile(r"(?:-|\(\d+\)) ")
-ANSWER = re.compile(r"Found\[(.*?)\], [\w.~]*Response\b")  # in the type of what fetches an answer of the service
+ANSWER = re.compile(r"Emit\[(.*?)\], [\w.~]*Response\b")  # in the type of what fetches an answer of the service
 
 
 def as_restructured(lines: list[str], own: Collection[str] = ()) -> list[str]:

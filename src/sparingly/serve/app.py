@@ -1,4 +1,4 @@
-"""The application: every operation of the service, from the request to the durable answer."""
+"""The ASGI application: every operation of the service, from the request to the response."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import answers, contract, exporting, metrics, openapi, static, store
-from sparingly.serve.book import Book, Order, Page
+from sparingly.serve import contract, export, metrics, openapi, static, store, views
 from sparingly.serve.contract import (
     AgentBody,
     ChargeBody,
@@ -28,33 +27,34 @@ from sparingly.serve.contract import (
     GrantBody,
     NoBody,
 )  # fmt: skip
-from sparingly.serve.estimating import estimates
+from sparingly.serve.estimates import estimate_actions
+from sparingly.serve.factory import check_body, units_of
 from sparingly.serve.http import (
     PROBLEM,
     SAFE,
-    Answer,
     Receive,
     Request,
+    Response,
     Route,
     Router,
     Scope,
     Send,
-    encoded,
-    uncached,
+    bare_json_response,
+    json_response,
 )
-from sparingly.serve.making import check_body, units_of
-from sparingly.serve.problems import (
+from sparingly.serve.http_errors import (
     Conflict,
+    HttpError,
     InternalError,
-    Missing,
-    Problem,
+    MisdirectedRequest,
+    NotFound,
     Unauthorized,
     Unavailable,
-    Unfit,
-    WrongHost,
+    Unprocessable,
 )
+from sparingly.serve.records import AGENT_COLUMNS, AgentRecord
 from sparingly.serve.routes import routes
-from sparingly.serve.rows import AGENT_COLUMNS, AgentRow
+from sparingly.serve.writer import Batch, Command, Writer
 from sparingly.version import __version__
 
 NAME, ID = re.compile(contract.NAME), re.compile(contract.ID)
@@ -65,27 +65,30 @@ log = structlog.get_logger("sparingly")
 
 
 class Service:
-    """An ASGI application over a store. `token` guards it; without one only local names are answered."""
+    """An ASGI application on top of a store.
+
+    With a `token`, callers must send it. Without one, only requests to a local host name are answered.
+    """
 
     def __init__(
-        self, kept: store.Store, token: str | None = None, patience: float = 5.0, paused: bool = False
+        self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False
     ) -> None:
-        self.store, self.token, self.paused = kept, token, paused
-        self.book = Book(kept, patience)
+        self.store, self.token, self.paused = opened, token, paused
+        self.writer = Writer(opened, timeout)
         self.metrics = metrics.Metrics(self)
         self._readers = ThreadPoolExecutor(4, "sparingly-reader")
-        self._exporters = ThreadPoolExecutor(2, "sparingly-export")  # of their own: a long log holds up nobody else
+        self._exporters = ThreadPoolExecutor(2, "sparingly-export")  # a long export must not block other reads
         self.router = Router(routes(self))
         self.document = openapi.document(self.router.routes, guarded=token is not None)
-        self.pages = static.Pages(self.document)
+        self.static = static.StaticFiles(self.document)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._serve(scope, receive, send)
+            await self._handle(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         await self.start()
         await send({"type": "lifespan.startup.complete"})
@@ -94,59 +97,59 @@ class Service:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def start(self) -> None:
-        """Begin to work; the store is open."""
-        await self.book.start()
-        self._minding = asyncio.create_task(self._mind_the_asleep())
+        """Start the background tasks. The store must be open."""
+        await self.writer.start()
+        self._due_task = asyncio.create_task(self._look_for_due_asks())
         if self.paused:
-            for row in await self._read(store.read_agents):
-                await self.book.submit(Order(row.name, functools.partial(_pause, row.name)))
+            for record in await self._read(store.read_agents):
+                await self.writer.submit(Command(record.name, functools.partial(_pause, record.name)))
 
-    async def _mind_the_asleep(self) -> None:
-        """Once a minute: asks of agents that no call has woken here expire too, also if another process made them."""
+    async def _look_for_due_asks(self) -> None:
+        """Once a minute, find asks that expire although nobody has called their agent in this process."""
         while True:
-            with contextlib.suppress(Unavailable, RuntimeError):  # the latter while the service stops
-                self.book.expect(await self._read(store.read_due), await self._read(store.read_buried))
+            with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
+                self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
             await asyncio.sleep(MINUTE)
 
     async def stop(self) -> None:
-        """Finish what was begun."""
-        self._minding.cancel()
-        await asyncio.gather(self._minding, return_exceptions=True)
-        await self.book.stop()
+        """Finish the requests in progress, and close the store."""
+        self._due_task.cancel()
+        await asyncio.gather(self._due_task, return_exceptions=True)
+        await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
         self.store.close()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         path, label = scope["path"], "unknown"
         try:
             request = Request(scope, receive)
-            route = self._find(request, scope.get("raw_path") or path.encode())
+            route = self._route(request, scope.get("raw_path") or path.encode())
             label = route.path
             if request.query_string:
-                request.query()  # what is not known is refused, even where nothing is expected
-            answer = await route.handler(request)
-        except Problem as problem:
-            answer = _refusal(problem, path)
+                request.query()  # refuses unknown parameters, also on routes that take none
+            response = await route.handler(request)
+        except HttpError as error:
+            response = _error_response(error, path)
         except Exception as error:
             log.error("a request failed", path=path, exc_info=error)
-            answer = _refusal(InternalError("this should not have happened; the log has the details"), path)
-        await _send(send, answer, receive)
-        self.metrics.served(scope["method"], label, answer.status, time.perf_counter() - started)
+            response = _error_response(InternalError("this should not have happened; the log has the details"), path)
+        await _send(send, response, receive)
+        self.metrics.served(scope["method"], label, response.status, time.perf_counter() - started)
 
-    def _find(self, request: Request, raw_path: bytes) -> Route:
-        """The route of a request, if its caller may come in; to strangers all paths but the open ones look alike."""
+    def _route(self, request: Request, raw_path: bytes) -> Route:
+        """The route of a request, if its caller is authorized. Others cannot tell which guarded paths exist."""
         try:
             route = self.router.find(request, raw_path)
-        except Problem:
-            self._admit(request, guarded=True)
+        except HttpError:
+            self._authorize(request, guarded=True)
             raise
-        self._admit(request, route.guarded)
+        self._authorize(request, route.guarded)
         return route
 
-    def _admit(self, request: Request, guarded: bool) -> None:
-        """Who may come in: with a token, who has it; without, who asked for this machine by a local name."""
+    def _authorize(self, request: Request, guarded: bool) -> None:
+        """Check the token if the service has one; otherwise check that the request is for a local host name."""
         if self.token is not None:
             if guarded and not self._has_token(request):
                 raise Unauthorized("send the header `authorization: Bearer TOKEN` with the token of this service")
@@ -154,294 +157,299 @@ class Service:
         host = request.header(b"host") or b""
         if not LOCAL.fullmatch(host):
             shown = host[:80].decode("latin-1")
-            raise WrongHost(f"without a token only local names are answered, not {shown!r}; use 127.0.0.1")
+            raise MisdirectedRequest(f"without a token only local names are answered, not {shown!r}; use 127.0.0.1")
         origin = request.header(b"origin")
         if origin is not None and origin.lower() != b"http://" + host.lower():
-            raise WrongHost("without a token no page from elsewhere is answered")
+            raise MisdirectedRequest("without a token no page from elsewhere is answered")
 
     def _has_token(self, request: Request) -> bool:
         given = request.header(b"authorization") or b""
         return self.token is None or hmac.compare_digest(given, b"Bearer " + self.token.encode())
 
-    # Helpers of the operations.
+    # Helpers for the handlers.
 
-    async def _read(self, query: Callable[..., T], *arguments: Any, patience: float | None = None) -> T:
-        """Read what is durable, in a thread, within the time that callers are promised."""
-        limit = self.book.patience if patience is None else patience
+    async def _read(self, query: Callable[..., T], *arguments: Any, timeout: float | None = None) -> T:
+        """Run a query on committed data in a thread, within the time limit."""
+        limit = self.writer.timeout if timeout is None else timeout
         try:
-            async with asyncio.timeout(limit):  # wait_for would miss a cancellation that comes with the result
-                return await self._in(self._readers, query, *arguments)
+            async with asyncio.timeout(limit):  # wait_for loses a cancellation that arrives together with the result
+                return await self._run_in(self._readers, query, *arguments)
         except TimeoutError:
             raise Unavailable(f"the storage was not read within {limit:g} s; try again") from None
 
-    async def _in(self, pool: ThreadPoolExecutor, query: Callable[..., T], *arguments: Any) -> T:
+    async def _run_in(self, pool: ThreadPoolExecutor, query: Callable[..., T], *arguments: Any) -> T:
         def work() -> T:
             with self.store.reader() as read:
                 return query(read, *arguments)
 
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
-        except store.StorageDoubt as doubt:
-            log.error("reading failed", reason=str(doubt))
+        except store.StorageError as error:
+            log.error("reading failed", reason=str(error))
             raise Unavailable("the storage cannot be read at this moment; try again") from None
 
-    async def _agent(self, request: Request) -> tuple[AgentRow, AgentBody]:
-        row = await self._read(agent_named, request.parts[2])
-        return row, msgspec.json.decode(row.body, type=AgentBody)
+    async def _stored_agent(self, request: Request) -> tuple[AgentRecord, AgentBody]:
+        record = await self._read(agent_named, request.parts[2])
+        return record, msgspec.json.decode(record.body, type=AgentBody)
 
-    def _order(self, request: Request, work: Callable[[Page], Any], **about: Any) -> Any:
+    def _submit(self, request: Request, work: Callable[[Batch], Any], **about: Any) -> Any:
         name = request.parts[2]
         if not NAME.match(name):
             raise _no_agent(name)
-        return self.book.submit(Order(name, work, **about))
+        return self.writer.submit(Command(name, work, **about))
 
     # Agents.
 
-    async def put_agent(self, request: Request) -> Answer:
+    async def put_agent(self, request: Request) -> Response:
         name = request.parts[2]
         if not NAME.match(name):
-            raise Unfit("a name has letters and digits, and . _ - inside; at most 64 characters")
+            raise Unprocessable("a name has letters and digits, and . _ - inside; at most 64 characters")
         body = await request.body(AgentBody)
         check_body(body)
 
-        def work(page: Page) -> tuple[contract.Agent, int]:
-            made = name not in page.rows and page.create(_new_agent(name, body, page.now))
-            row = page.desk(name).row
-            if not made and msgspec.json.decode(row.body, type=AgentBody) != body:
+        def work(batch: Batch) -> tuple[contract.Agent, int]:
+            created = name not in batch.found and batch.create(_new_agent(name, body, batch.now))
+            record = batch.live_agent(name).record
+            if not created and msgspec.json.decode(record.body, type=AgentBody) != body:
                 raise Conflict(f"there is an agent {name} already, and it is another one; choose another name")
-            return answers.agent(row, page.now), 201 if made else 200
+            return views.agent(record, batch.now), 201 if created else 200
 
-        answer, status = await self._order(request, work)
-        return encoded(answer, status)
+        agent, status = await self._submit(request, work)
+        return json_response(agent, status)
 
-    async def get_agents(self, request: Request) -> Answer:
-        rows = await self._read(store.read_agents)
-        return encoded(contract.AgentList([answers.agent(row, self.store.clock()) for row in rows]))
+    async def get_agents(self, request: Request) -> Response:
+        records = await self._read(store.read_agents)
+        return json_response(contract.AgentList([views.agent(record, self.store.clock()) for record in records]))
 
-    async def get_agent(self, request: Request) -> Answer:
-        row, _ = await self._agent(request)
-        return encoded(answers.agent(row, self.store.clock()))
+    async def get_agent(self, request: Request) -> Response:
+        record, _ = await self._stored_agent(request)
+        return json_response(views.agent(record, self.store.clock()))
 
-    async def delete_agent(self, request: Request) -> Answer:
+    async def delete_agent(self, request: Request) -> Response:
         name = request.parts[2]
         if request.query()["confirm"] != name:
-            raise Unfit(f"to delete {name} with all of its records for ever, add ?confirm={name}")
-        await self._order(request, lambda page: page.delete(name))
-        return encoded(contract.Deleted(name))
+            raise Unprocessable(f"to delete {name} with all of its records for ever, add ?confirm={name}")
+        await self._submit(request, lambda batch: batch.delete(name))
+        return json_response(contract.Deleted(name))
 
-    async def post_pause(self, request: Request) -> Answer:
+    async def post_pause(self, request: Request) -> Response:
         return await self._pause(request, True)
 
-    async def post_resume(self, request: Request) -> Answer:
+    async def post_resume(self, request: Request) -> Response:
         return await self._pause(request, False)
 
-    async def _pause(self, request: Request, paused: bool) -> Answer:
+    async def _pause(self, request: Request, paused: bool) -> Response:
         await request.body(NoBody)
 
-        def work(page: Page) -> contract.Agent:
-            desk = page.desk(request.parts[2])
-            desk.pause(paused)
-            return answers.agent(desk.row, page.now)
+        def work(batch: Batch) -> contract.Agent:
+            live = batch.live_agent(request.parts[2])
+            live.pause(paused)
+            return views.agent(live.record, batch.now)
 
-        return encoded(await self._order(request, work))
+        return json_response(await self._submit(request, work))
 
-    # Decisions and what follows them.
+    # Decisions, feedback and budget.
 
-    async def post_decision(self, request: Request) -> Answer:
+    async def post_decision(self, request: Request) -> Response:
         body = await request.body(DecisionBody)
         event_id = None if body.event_id is UNSET else body.event_id
         name = request.parts[2]
 
-        def work(page: Page) -> contract.Decision:
-            desk = page.desk(name)
-            return answers.decision(name, desk.body, desk.decide(body, event_id))
+        def work(batch: Batch) -> contract.Decision:
+            live = batch.live_agent(name)
+            return views.decision(name, live.body, live.decide(body, event_id))
 
-        return uncached(await self._order(request, work, event_id=event_id))
+        return bare_json_response(await self._submit(request, work, event_id=event_id))
 
-    async def post_feedback(self, request: Request) -> Answer:
+    async def post_feedback(self, request: Request) -> Response:
         body = await request.body(FeedbackBody)
         name, event_id = request.parts[2], _event_id(request)
 
-        def work(page: Page) -> contract.Feedback:
-            return answers.feedback(name, page.desk(name).answer(event_id, body.reward + 0.0))
+        def work(batch: Batch) -> contract.Feedback:
+            return views.feedback(name, batch.live_agent(name).observe(event_id, body.reward + 0.0))
 
-        return uncached(await self._order(request, work, event_id=event_id))
+        return bare_json_response(await self._submit(request, work, event_id=event_id))
 
-    async def post_activate(self, request: Request) -> Answer:
+    async def post_activate(self, request: Request) -> Response:
         return await self._lease(request, "activate")
 
-    async def post_release(self, request: Request) -> Answer:
+    async def post_release(self, request: Request) -> Response:
         return await self._lease(request, "release")
 
-    async def _lease(self, request: Request, step: str) -> Answer:
+    async def _lease(self, request: Request, step: str) -> Response:
         await request.body(NoBody)
         name, event_id = request.parts[2], _event_id(request)
 
-        def work(page: Page) -> contract.Event:
-            desk = page.desk(name)
-            return answers.event(name, desk.body, getattr(desk, step)(event_id))
+        def work(batch: Batch) -> contract.Event:
+            live = batch.live_agent(name)
+            return views.event(name, live.body, getattr(live, step)(event_id))
 
-        return encoded(await self._order(request, work, event_id=event_id))
+        return json_response(await self._submit(request, work, event_id=event_id))
 
-    async def post_grant(self, request: Request) -> Answer:
+    async def post_grant(self, request: Request) -> Response:
         body = await request.body(GrantBody)
         name = request.parts[2]
 
-        def work(page: Page) -> contract.Booking:
-            return answers.booking(name, page.desk(name).grant(body.grant_id, body.amount))
+        def work(batch: Batch) -> contract.Booking:
+            return views.booking(name, batch.live_agent(name).grant(body.grant_id, body.amount))
 
-        return encoded(await self._order(request, work, booking=("grant", body.grant_id)))
+        return json_response(await self._submit(request, work, booking=("grant", body.grant_id)))
 
-    async def post_charge(self, request: Request) -> Answer:
+    async def post_charge(self, request: Request) -> Response:
         body = await request.body(ChargeBody)
         name = request.parts[2]
 
-        def work(page: Page) -> contract.Booking:
-            return answers.booking(name, page.desk(name).charge(body.charge_id, body.amount))
+        def work(batch: Batch) -> contract.Booking:
+            return views.booking(name, batch.live_agent(name).charge(body.charge_id, body.amount))
 
-        return encoded(await self._order(request, work, booking=("charge", body.charge_id)))
+        return json_response(await self._submit(request, work, booking=("charge", body.charge_id)))
 
-    # Looking.
+    # Reading.
 
-    async def get_decisions(self, request: Request) -> Answer:
+    async def get_decisions(self, request: Request) -> Response:
         query = request.query()
-        row, body = await self._agent(request)
+        record, body = await self._stored_agent(request)
         payload = query["payload"] == "true"
-        found = await self._read(store.read_decisions, row.id, query["before"], query["limit"], payload)
-        return encoded(answers.events(row.name, body, *found))
+        found = await self._read(store.read_decisions, record.id, query["before"], query["limit"], payload)
+        return json_response(views.events(record.name, body, *found))
 
-    async def get_decision(self, request: Request) -> Answer:
-        row, body = await self._agent(request)
-        found = await self._read(store.read_decision, row.id, _event_id(request))
+    async def get_decision(self, request: Request) -> Response:
+        record, body = await self._stored_agent(request)
+        found = await self._read(store.read_decision, record.id, _event_id(request))
         if found is None:
-            raise Missing(f"agent {row.name} has made no decision with this event_id")
-        return encoded(answers.event(row.name, body, found))
+            raise NotFound(f"agent {record.name} has made no decision with this event_id")
+        return json_response(views.event(record.name, body, found))
 
-    async def get_asks(self, request: Request) -> Answer:
+    async def get_asks(self, request: Request) -> Response:
         query = request.query()
-        row, body = await self._agent(request)
-        found = await self._read(store.read_asks, row.id, query["status"], query["after"], query["limit"])
-        return encoded(answers.events(row.name, body, *found))
+        record, body = await self._stored_agent(request)
+        found = await self._read(store.read_asks, record.id, query["status"], query["after"], query["limit"])
+        return json_response(views.events(record.name, body, *found))
 
-    async def get_estimates(self, request: Request) -> Answer:
+    async def get_estimates(self, request: Request) -> Response:
         context = request.query()["context"]
-        return encoded(await self._order(request, lambda page: estimates(page.desk(request.parts[2]), context)))
+        name = request.parts[2]
+        return json_response(
+            await self._submit(request, lambda batch: estimate_actions(batch.live_agent(name), context))
+        )
 
-    async def get_history(self, request: Request) -> Answer:
+    async def get_history(self, request: Request) -> Response:
         points = request.query()["points"]
-        row, _ = await self._agent(request)
-        counters = await self._read(store.read_counters, row.id, answers.places(row.seq, points)) if row.seq else []
-        return encoded(answers.history(row, counters, self.store.clock()))
+        record, _ = await self._stored_agent(request)
+        places = views.places(record.seq, points)
+        counters = await self._read(store.read_counters, record.id, places) if places else []
+        return json_response(views.history(record, counters, self.store.clock()))
 
-    async def get_log(self, request: Request) -> Answer:
+    async def get_log(self, request: Request) -> Response:
         query = request.query()
-        row, _ = await self._agent(request)
+        record, _ = await self._stored_agent(request)
         if query["format"] == "jsonl":
-            first = await self._in(
-                self._exporters, exporting.json_lines, row, query["after"]
-            )  # a doubt is told at once
-            return Answer(kind=b"application/x-ndjson", stream=self._log_pages(row, *first))
+            # The first chunk is read before the headers are sent, so that an error in it still becomes a 503.
+            first = await self._run_in(self._exporters, export.json_lines, record, query["after"])
+            return Response(kind=b"application/x-ndjson", stream=self._log_chunks(record, *first))
         folder = tempfile.TemporaryDirectory(prefix="sparingly-")
         path = Path(folder.name) / "log.parquet"
-        await self._in(self._exporters, exporting.write_parquet, row, query["after"], path)
-        disposition = (b"content-disposition", f'attachment; filename="{row.name}.parquet"'.encode())
-        return Answer(
+        await self._run_in(self._exporters, export.write_parquet, record, query["after"], path)
+        disposition = (b"content-disposition", f'attachment; filename="{record.name}.parquet"'.encode())
+        return Response(
             kind=b"application/vnd.apache.parquet", headers=(*SAFE, disposition), stream=_file_chunks(path, folder)
         )
 
-    async def _log_pages(self, row: AgentRow, page: bytes, last: int) -> AsyncIterator[bytes]:
-        """Page after page, each read by itself: however slowly they are taken, nothing in the store waits for it."""
-        yield page
-        while last < row.seq:
-            page, last = await self._in(self._exporters, exporting.json_lines, row, last)
-            yield page
+    async def _log_chunks(self, record: AgentRecord, chunk: bytes, last: int) -> AsyncIterator[bytes]:
+        """The log in chunks. Each is read on its own, so that a slow client does not keep a transaction open."""
+        yield chunk
+        while last < record.seq:
+            chunk, last = await self._run_in(self._exporters, export.json_lines, record, last)
+            yield chunk
 
     # The service itself.
 
-    async def get_health(self, request: Request) -> Answer:
-        return encoded(contract.Health("ok", __version__))
+    async def get_health(self, request: Request) -> Response:
+        return json_response(contract.Health("ok", __version__))
 
-    async def get_ready(self, request: Request) -> Answer:
+    async def get_ready(self, request: Request) -> Response:
         try:
             async with asyncio.timeout(2.0):
-                await self.book.submit(Order("", lambda page: self.store.touch(page.now)))
+                await self.writer.submit(Command("", lambda batch: self.store.touch(batch.now)))
         except (Unavailable, TimeoutError):
-            reason = self.book.trouble or "the storage is slow"
-            shown = reason if self._has_token(request) else "the storage is in doubt"  # names and paths are for friends
-            return encoded(contract.Health("unavailable", __version__, shown), 503)
-        if not self.book.alive:
-            return encoded(contract.Health("unavailable", __version__, "a task has ended; restart the service"), 503)
-        return encoded(contract.Health("ok", __version__))
+            reason = self.writer.storage_error or "the storage is slow"
+            if not self._has_token(request):
+                reason = "the storage is in doubt"  # details, such as paths, only for callers with the token
+            return json_response(contract.Health("unavailable", __version__, reason), 503)
+        if not self.writer.alive:
+            reason = "a task has ended; restart the service"
+            return json_response(contract.Health("unavailable", __version__, reason), 503)
+        return json_response(contract.Health("ok", __version__))
 
-    async def get_metrics(self, request: Request) -> Answer:
+    async def get_metrics(self, request: Request) -> Response:
         try:
-            rows = await self._read(store.read_agents, patience=1.0)
+            records = await self._read(store.read_agents, timeout=1.0)
         except Unavailable:
-            rows = []  # the counters of the process are worth showing all the same
-        return Answer(self.metrics.text(rows), kind=metrics.KIND)
+            records = []  # show the counters of the process anyway
+        return Response(self.metrics.text(records), kind=metrics.KIND)
 
-    async def get_document(self, request: Request) -> Answer:
-        return Answer(self.pages.document)
+    async def get_document(self, request: Request) -> Response:
+        return Response(self.static.document)
 
-    async def get_docs(self, request: Request) -> Answer:
-        return self.pages.docs()
+    async def get_docs(self, request: Request) -> Response:
+        return self.static.docs()
 
-    async def get_page(self, request: Request) -> Answer:
-        return self.pages.file("index.html")
+    async def get_page(self, request: Request) -> Response:
+        return self.static.file("index.html")
 
-    async def get_file(self, request: Request) -> Answer:
-        return self.pages.file(request.parts[1])
+    async def get_file(self, request: Request) -> Response:
+        return self.static.file(request.parts[1])
 
 
-def agent_named(read: store.Reading, name: str) -> AgentRow:
-    """The agent of this name, as it is stored."""
-    rows = store.read_agents(read, name) if NAME.match(name) else []
-    if not rows:
+def agent_named(read: store.Select, name: str) -> AgentRecord:
+    """The stored agent of this name, or NotFound."""
+    records = store.read_agents(read, name) if NAME.match(name) else []
+    if not records:
         raise _no_agent(name)
-    return rows[0]
+    return records[0]
 
 
-def _new_agent(name: str, body: AgentBody, now: int) -> AgentRow:
+def _new_agent(name: str, body: AgentBody, now: int) -> AgentRecord:
     zero: dict[str, Any] = dict.fromkeys(AGENT_COLUMNS, 0)
     text, initial = msgspec.json.encode(body).decode(), units_of(body.budget.initial)
-    return AgentRow(**{**zero, "name": name, "body": text, "created": now, "last_at": now, "granted": initial})
+    return AgentRecord(**{**zero, "name": name, "body": text, "created": now, "last_at": now, "granted": initial})
 
 
-def _pause(name: str, page: Page) -> None:
-    page.desk(name).pause(True)
+def _pause(name: str, batch: Batch) -> None:
+    batch.live_agent(name).pause(True)
 
 
-def _no_agent(name: str) -> Missing:
-    return Missing(f"there is no agent {name[:80]!r}; GET /v1/agents lists them")
+def _no_agent(name: str) -> NotFound:
+    return NotFound(f"there is no agent {name[:80]!r}; GET /v1/agents lists them")
 
 
 def _event_id(request: Request) -> str:
     if not ID.match(request.parts[4]):
-        raise Missing("there is no decision with this event_id: it has characters that no event_id has")
+        raise NotFound("there is no decision with this event_id: it has characters that no event_id has")
     return request.parts[4]
 
 
-def _refusal(problem: Problem, path: str) -> Answer:
-    return Answer(problem.body(path[:200]), problem.status, PROBLEM, (*SAFE, *problem.headers))
+def _error_response(error: HttpError, path: str) -> Response:
+    return Response(error.body(path[:200]), error.status, PROBLEM, (*SAFE, *error.headers))
 
 
 async def _file_chunks(path: Path, folder: tempfile.TemporaryDirectory[str]) -> AsyncIterator[bytes]:
-    """The content of a file in a folder that is removed afterwards."""
+    """The content of a file, in chunks; its temporary folder is removed afterwards."""
     with folder, path.open("rb") as file:
         while chunk := file.read(65_536):
             yield chunk
 
 
-async def _send(send: Send, answer: Answer, receive: Receive) -> None:
-    headers = [(b"content-type", answer.kind), *answer.headers]
-    if answer.stream is None:
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if answer.stream is not None:
-        gone = asyncio.ensure_future(receive())  # the next thing to hear of a caller is that it has hung up
-        async for chunk in answer.stream:
+async def _send(send: Send, response: Response, receive: Receive) -> None:
+    headers = [(b"content-type", response.kind), *response.headers]
+    if response.stream is None:
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    if response.stream is not None:
+        gone = asyncio.ensure_future(receive())  # the only message that can follow is a disconnect
+        async for chunk in response.stream:
             if gone.done() and gone.result()["type"] == "http.disconnect":
                 break
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         gone.cancel()
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": response.body})

@@ -1,7 +1,7 @@
 """The client of the decision service, blocking (`Client`) and for async programs (`AsyncClient`), on httpx.
 
-Every method is written once, in `Methods`, as a conversation; the two clients only carry out its steps. Needs the extra
-`client`; `import sparingly` does not import it.
+Every method is written once, in `Methods`, as a generator of steps (see sans_io.py); the two clients only do the I/O.
+Needs the extra `client`; `import sparingly` does not import it.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.version import __version__
 
 try:
-    import anyio  # httpx needs it too: pauses on whatever loop httpx runs on
+    import anyio  # a dependency of httpx; sleeps on any event loop that httpx supports
     import httpx
 
     from sparingly.serve import contract  # needs msgspec
 except ImportError:
     raise MissingExtra("the client", "client") from None
 
-from sparingly.serve.calling import (
-    Answer,
+from sparingly.serve.sans_io import (
     Call,
-    Found,
-    Items,
+    Emit,
     Json,
-    Patience,
     Pause,
     Read,
     Reply,
+    Result,
+    Results,
+    RetryPolicy,
     Send,
     advance,
     agent_path,
     all_lines,
     all_pages,
-    answer_to,
     as_json,
-    as_rows,
-    encoded,
+    encode_body,
     event_path,
+    feature_rows,
+    result_of,
 )
 
 __all__ = ["AsyncClient", "Client"]
@@ -54,16 +54,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Transport = TypeVar("Transport")
 
-PAGE = 200  # decisions at a time
+PAGE_SIZE = 200  # events in one request
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Answered(Generic[P, T]):
-    """A method with one answer: a value from `Client`, to be awaited from `AsyncClient`."""
+class Single(Generic[P, T]):
+    """A method with one result: `Client` returns it, `AsyncClient` returns a coroutine."""
 
     run = "_one"
 
-    def __init__(self, build: Callable[Concatenate[Any, P], Answer[T]]) -> None:
+    def __init__(self, build: Callable[Concatenate[Any, P], Result[T]]) -> None:
         run = self.run
 
         @wraps(build)
@@ -74,7 +74,7 @@ class Answered(Generic[P, T]):
         self.__doc__ = build.__doc__
 
     @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Answer[T]]: ...
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Result[T]]: ...
     @overload
     def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
     @overload
@@ -83,13 +83,13 @@ class Answered(Generic[P, T]):
         return self._method.__get__(client, owner)
 
 
-class Listed(Answered[P, T]):
-    """A method with many answers: an iterator from `Client`, an asynchronous one from `AsyncClient`."""
+class Listed(Single[P, T]):
+    """A method with many results: an iterator from `Client`, an async iterator from `AsyncClient`."""
 
     run = "_all"
 
-    @overload  # type: ignore[override]  # an iterator in place of one answer
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Items[T]]: ...
+    @overload  # type: ignore[override]  # an iterator in place of one result
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Results[T]]: ...
     @overload
     def __get__(self, client: Client, owner: type) -> Callable[P, Iterator[T]]: ...
     @overload
@@ -99,7 +99,7 @@ class Listed(Answered[P, T]):
 
 
 class Methods(Generic[Transport]):
-    """What both clients can do."""
+    """The methods of both clients."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class Methods(Generic[Transport]):
     ) -> None:
         """Connect to the service at `url`; nothing is sent yet.
 
-        `timeout`: seconds that one try waits for the network. `retries`: further tries if the service cannot be reached
-        or cannot answer at the moment. `deadline`: seconds after which no further try begins. `transport`: how httpx
-        shall send, for tests and for special networks.
+        `timeout`: the network timeout of one attempt, in seconds. `retries`: how many more attempts to make if the
+        service cannot be reached or is busy. `deadline`: seconds after which no further attempt starts. `transport`: a
+        transport for httpx, for tests and for special networks.
         """
         try:
             host, scheme = httpx.URL(url).host, httpx.URL(url).scheme
@@ -125,66 +125,66 @@ class Methods(Generic[Transport]):
             raise InvalidInput(f"url must be like http://127.0.0.1:8000, not {url!r}")
         headers = {"accept": "application/json", "user-agent": f"sparingly/{__version__}"}
         if token is not None:
-            token = token.strip()  # as it is read from a file
+            token = token.strip()  # it may come from a file, with a line feed
             if not token.isascii() or not token.isprintable() or " " in token or not token:
                 raise InvalidInput("token must be printable ASCII without spaces, and not empty")
             headers["authorization"] = f"Bearer {token}"
-        self._patience = Patience(
+        self._policy = RetryPolicy(
             url,
             number(timeout, "timeout", least=0.0, above=True),
             whole(retries, "retries", least=0, most=1_000),
             number(deadline, "deadline", least=0.0, above=True),
         )
-        # A proxy of the environment cannot know the way to this machine.
+        # Ignore proxies from the environment for this machine: they cannot reach it.
         self._connect(base_url=url, headers=headers, transport=transport, trust_env=host not in LOOPBACK)
 
     def _connect(self, **options: Any) -> None:
-        raise NotImplementedError  # by each of the two clients
+        raise NotImplementedError  # each of the two clients does
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._patience.url!r})"
+        return f"{type(self).__name__}({self._policy.url!r})"
 
-    def _answer(self, method: str, path: str, answer: type[T], body: Any = None, **more: Any) -> Answer[T]:
-        content = None if body is None else encoded(body)
-        return answer_to(Call(method, path, answer, body=content, **more), self._patience)
+    def _call(self, method: str, path: str, returns: type[T], body: Any = None, **more: Any) -> Result[T]:
+        content = None if body is None else encode_body(body)
+        return result_of(Call(method, path, returns, body=content, **more), self._policy)
 
-    @Answered
+    @Single
     def create(
         self, /, name: str, body: contract.AgentBody | Mapping[str, Any] | None = None, **fields: Any
-    ) -> Answer[contract.Agent]:
-        """Create an agent, from a body or from its fields; the same again is fine, another body is a Conflict."""
+    ) -> Result[contract.Agent]:
+        """Create an agent from a body or from its fields. Repeating this is safe; a different body is a Conflict."""
         if (body is None) == (not fields):
             raise InvalidInput("create takes either a body or its fields: learner=…, actions=…, budget=…")
         content = as_json(fields if body is None else body, "the body")
-        return self._answer("PUT", agent_path(name), contract.Agent, content)
+        return self._call("PUT", agent_path(name), contract.Agent, content)
 
-    @Answered
-    def agents(self) -> Answer[contract.AgentList]:
+    @Single
+    def agents(self) -> Result[contract.AgentList]:
         """All agents."""
-        return self._answer("GET", "v1/agents", contract.AgentList)
+        return self._call("GET", "v1/agents", contract.AgentList)
 
-    @Answered
-    def agent(self, name: str) -> Answer[contract.Agent]:
+    @Single
+    def agent(self, name: str) -> Result[contract.Agent]:
         """An agent and its counters."""
-        return self._answer("GET", agent_path(name), contract.Agent)
+        return self._call("GET", agent_path(name), contract.Agent)
 
-    @Answered
-    def delete(self, name: str) -> Answer[contract.Deleted]:
-        """Delete an agent with all that it has learnt. There is no way back."""
+    @Single
+    def delete(self, name: str) -> Result[contract.Deleted]:
+        """Delete an agent with all of its records. This cannot be undone."""
         gone = contract.Deleted(name)
-        return self._answer("DELETE", agent_path(name), contract.Deleted, query={"confirm": name}, if_gone=gone)
+        return self._call("DELETE", agent_path(name), contract.Deleted, query={"confirm": name}, if_not_found=gone)
 
-    @Answered
-    def pause(self, name: str) -> Answer[contract.Agent]:
-        """Let an agent decide without asking anything."""
-        return self._answer("POST", agent_path(name, "pause"), contract.Agent, {})
+    @Single
+    def pause(self, name: str) -> Result[contract.Agent]:
+        """Pause an agent: it still decides, but does not ask."""
+        return self._call("POST", agent_path(name, "pause"), contract.Agent, {})
 
-    @Answered
-    def resume(self, name: str) -> Answer[contract.Agent]:
+    @Single
+    def resume(self, name: str) -> Result[contract.Agent]:
         """Let a paused agent ask again."""
-        return self._answer("POST", agent_path(name, "resume"), contract.Agent, {})
+        return self._call("POST", agent_path(name, "resume"), contract.Agent, {})
 
-    @Answered
+    @Single
     def decide(
         self,
         agent: str,
@@ -193,102 +193,102 @@ class Methods(Generic[Transport]):
         payload: Any = None,
         event_id: str | None = None,
         defer: bool = False,
-    ) -> Answer[contract.Decision]:
-        """What to do, and whether to ask what it was worth.
+    ) -> Result[contract.Decision]:
+        """Decide what to do, and whether to ask for feedback.
 
-        The same `event_id` gets the same decision for ever. Without one the client makes one up, before the first try:
-        the service decides once, however often the client has to try. `features`: a row for each action, as lists or as
-        an array. `payload`: anything that JSON can say, for those who answer. `defer`: an ask is held until `activate`
-        or `release`.
+        The same `event_id` always gets the same decision. By default the client generates one before the first attempt,
+        so that the service decides once, however often the client retries. `features`: a row for each action, as lists
+        or as an array. `payload`: any JSON value, shown to those who answer. `defer`: hold an ask until `activate` or
+        `release`.
         """
         body: Json = {"event_id": new_id() if event_id is None else event_id, "context": context}
         if features is not None:
-            body["features"] = as_rows(features)
+            body["features"] = feature_rows(features)
         if payload is not None:
             body["payload"] = as_json(payload, "payload")
         if defer:
             body["defer"] = True
         where = agent_path(agent, "decisions")
-        return self._answer("POST", where, contract.Decision, body, id=("event_id", body["event_id"]))
+        return self._call("POST", where, contract.Decision, body, id=("event_id", body["event_id"]))
 
-    @Answered
-    def observe(self, agent: str, event_id: str, reward: float) -> Answer[contract.Feedback]:
-        """Report what a decision was worth, on the agent's scale; the same again is fine."""
+    @Single
+    def observe(self, agent: str, event_id: str, reward: float) -> Result[contract.Feedback]:
+        """Report the reward of a decision, on the agent's scale. Repeating this is safe."""
         body = {"reward": number(reward, "reward")}
-        return self._answer("POST", event_path(agent, event_id, "feedback"), contract.Feedback, body)
+        return self._call("POST", event_path(agent, event_id, "feedback"), contract.Feedback, body)
 
-    @Answered
-    def activate(self, agent: str, event_id: str) -> Answer[contract.Event]:
-        """Ask what was held: from now on it is spent."""
-        return self._answer("POST", event_path(agent, event_id, "activate"), contract.Event, {})
+    @Single
+    def activate(self, agent: str, event_id: str) -> Result[contract.Event]:
+        """Activate a held ask: it is shown to someone now, and spent."""
+        return self._call("POST", event_path(agent, event_id, "activate"), contract.Event, {})
 
-    @Answered
-    def release(self, agent: str, event_id: str) -> Answer[contract.Event]:
-        """Withdraw an ask that was held and that nobody has seen; it is refunded."""
-        return self._answer("POST", event_path(agent, event_id, "release"), contract.Event, {})
+    @Single
+    def release(self, agent: str, event_id: str) -> Result[contract.Event]:
+        """Release a held ask that nobody has seen: it is refunded."""
+        return self._call("POST", event_path(agent, event_id, "release"), contract.Event, {})
 
-    @Answered
-    def event(self, agent: str, event_id: str) -> Answer[contract.Event]:
-        """A decision with what has become of it."""
-        return self._answer("GET", event_path(agent, event_id), contract.Event)
+    @Single
+    def event(self, agent: str, event_id: str) -> Result[contract.Event]:
+        """A decision with its current status."""
+        return self._call("GET", event_path(agent, event_id), contract.Event)
 
-    @Answered
-    def grant(self, agent: str, amount: float, grant_id: str | None = None) -> Answer[contract.Booking]:
-        """More budget; the same `grant_id` is booked once."""
-        return self._book(agent, "grants", "grant_id", grant_id, amount)
+    @Single
+    def grant(self, agent: str, amount: float, grant_id: str | None = None) -> Result[contract.Booking]:
+        """Add to the budget, once for each `grant_id`."""
+        return self._book_amount(agent, "grants", "grant_id", grant_id, amount)
 
-    @Answered
-    def charge(self, agent: str, amount: float, charge_id: str | None = None) -> Answer[contract.Booking]:
-        """Count asks as spent that happened but are not in the store; the same `charge_id` is booked once."""
-        return self._book(agent, "charges", "charge_id", charge_id, amount)
+    @Single
+    def charge(self, agent: str, amount: float, charge_id: str | None = None) -> Result[contract.Booking]:
+        """Spend budget for asks that happened but are not in the store, once for each `charge_id`."""
+        return self._book_amount(agent, "charges", "charge_id", charge_id, amount)
 
-    def _book(self, agent: str, kind: str, name: str, id: str | None, amount: float) -> Answer[contract.Booking]:
+    def _book_amount(self, agent: str, kind: str, name: str, id: str | None, amount: float) -> Result[contract.Booking]:
         body = {name: new_id() if id is None else id, "amount": number(amount, "amount", least=0.0)}
-        return self._answer("POST", agent_path(agent, kind), contract.Booking, body, id=(name, body[name]))
+        return self._call("POST", agent_path(agent, kind), contract.Booking, body, id=(name, body[name]))
 
     @Listed
-    def asks(self, agent: str, status: contract.Status = "open") -> Items[contract.Event]:
-        """The asks of an agent with this status, oldest first, page by page."""
-        call = Call("GET", agent_path(agent, "asks"), contract.EventList, {"status": status, "limit": PAGE})
-        return all_pages(call, "after", self._patience)
+    def asks(self, agent: str, status: contract.Status = "open") -> Results[contract.Event]:
+        """The asks of an agent with this status, oldest first."""
+        call = Call("GET", agent_path(agent, "asks"), contract.EventList, {"status": status, "limit": PAGE_SIZE})
+        return all_pages(call, "after", self._policy)
 
     @Listed
-    def decisions(self, agent: str) -> Items[contract.Event]:
-        """The decisions of an agent, newest first, page by page."""
-        call = Call("GET", agent_path(agent, "decisions"), contract.EventList, {"limit": PAGE})
-        return all_pages(call, "before", self._patience)
+    def decisions(self, agent: str) -> Results[contract.Event]:
+        """The decisions of an agent, newest first."""
+        call = Call("GET", agent_path(agent, "decisions"), contract.EventList, {"limit": PAGE_SIZE})
+        return all_pages(call, "before", self._policy)
 
     @Listed
-    def log(self, agent: str, after: int = 0) -> Items[Json]:
-        """All that happened to an agent, oldest first, line by line as it arrives; `after` the `seq` of a line."""
+    def log(self, agent: str, after: int = 0) -> Results[Json]:
+        """The log of an agent, oldest first, as it arrives; `after` skips the lines up to this `seq`."""
         query: dict[str, str | int] = {"format": "jsonl", "after": whole(after, "after", least=0)}
-        return all_lines(Call("GET", agent_path(agent, "log"), dict, query), self._patience)
+        return all_lines(Call("GET", agent_path(agent, "log"), dict, query), self._policy)
 
-    @Answered
-    def estimates(self, agent: str, context: str | None = None) -> Answer[contract.Estimates]:
-        """What is known about each action, in one context."""
+    @Single
+    def estimates(self, agent: str, context: str | None = None) -> Result[contract.Estimates]:
+        """The estimates of all actions, in one context."""
         query = {} if context is None else {"context": context}
-        return self._answer("GET", agent_path(agent, "estimates"), contract.Estimates, query=query)
+        return self._call("GET", agent_path(agent, "estimates"), contract.Estimates, query=query)
 
-    @Answered
-    def history(self, agent: str, points: int = 200) -> Answer[contract.History]:
-        """How budget, asks and answers went."""
+    @Single
+    def history(self, agent: str, points: int = 200) -> Result[contract.History]:
+        """The budget, the asks and the answers over time."""
         query = {"points": whole(points, "points")}
-        return self._answer("GET", agent_path(agent, "history"), contract.History, query=query)
+        return self._call("GET", agent_path(agent, "history"), contract.History, query=query)
 
-    @Answered
-    def health(self) -> Answer[contract.Health]:
-        """Whether the service can decide; if it runs but cannot, its status is "unavailable"."""
-        return self._answer("GET", "readyz", contract.Health, fine=(503,))
+    @Single
+    def health(self) -> Result[contract.Health]:
+        """Whether the service can decide. If it runs but cannot, the status is "unavailable"."""
+        return self._call("GET", "readyz", contract.Health, accepted=(503,))
 
 
 def new_id() -> str:
-    """An id that nobody else has."""
+    """A new unique id."""
     return str(uuid.uuid4())
 
 
 class Client(Methods[httpx.BaseTransport]):
-    """A client of the decision service that waits for each answer; threads may share it.
+    """A blocking client of the decision service; threads may share it.
 
     `with Client(url) as client:` closes its connections at the end.
     """
@@ -306,11 +306,11 @@ class Client(Methods[httpx.BaseTransport]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _one(self, steps: Answer[T]) -> T:
-        (answer,) = self._all(steps)
-        return answer
+    def _one(self, steps: Result[T]) -> T:
+        (result,) = self._all(steps)
+        return result
 
-    def _all(self, steps: Items[T]) -> Iterator[T]:
+    def _all(self, steps: Results[T]) -> Iterator[T]:
         reply: Reply = None
         pieces: Iterator[bytes] = iter(())
         with ExitStack() as opened:
@@ -318,7 +318,7 @@ class Client(Methods[httpx.BaseTransport]):
                 reply = None
                 try:
                     if isinstance(step, Send):
-                        opened.close()  # the answer before this one has been read
+                        opened.close()  # the previous response has been read
                         reply = self._http.send(step.request(self._http), stream=step.stream)
                         opened.callback(reply.close)
                         pieces = reply.iter_bytes()
@@ -330,12 +330,12 @@ class Client(Methods[httpx.BaseTransport]):
                     reply = error
                 if isinstance(step, Pause):
                     time.sleep(step.seconds)
-                elif isinstance(step, Found):
+                elif isinstance(step, Emit):
                     yield step.item
 
 
 class AsyncClient(Methods[httpx.AsyncBaseTransport]):
-    """A client of the decision service with the methods of `Client`, to be awaited; tasks may share it.
+    """An async client of the decision service, with the methods of `Client`; tasks may share it.
 
     `async with AsyncClient(url) as client:` closes its connections at the end.
     """
@@ -353,11 +353,11 @@ class AsyncClient(Methods[httpx.AsyncBaseTransport]):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _one(self, steps: Answer[T]) -> T:
-        (answer,) = [item async for item in self._all(steps)]
-        return answer
+    async def _one(self, steps: Result[T]) -> T:
+        (result,) = [item async for item in self._all(steps)]
+        return result
 
-    async def _all(self, steps: Items[T]) -> AsyncIterator[T]:
+    async def _all(self, steps: Results[T]) -> AsyncIterator[T]:
         reply: Reply = None
         pieces: AsyncIterator[bytes] | None = None
         async with AsyncExitStack() as opened:
@@ -365,7 +365,7 @@ class AsyncClient(Methods[httpx.AsyncBaseTransport]):
                 reply = None
                 try:
                     if isinstance(step, Send):
-                        await opened.aclose()  # the answer before this one has been read
+                        await opened.aclose()  # the previous response has been read
                         reply = await self._http.send(step.request(self._http), stream=step.stream)
                         opened.push_async_callback(reply.aclose)
                         pieces = reply.aiter_bytes()
@@ -377,5 +377,5 @@ class AsyncClient(Methods[httpx.AsyncBaseTransport]):
                     reply = error
                 if isinstance(step, Pause):
                     await anyio.sleep(step.seconds)
-                elif isinstance(step, Found):
+                elif isinstance(step, Emit):
                     yield step.item

@@ -1,6 +1,6 @@
-"""The little of HTTP that the service needs on top of ASGI: requests, answers, routes, and strict query parameters.
+"""A minimal HTTP layer on top of ASGI: requests, responses, routing, and strict query parameters.
 
-Routes are data: the same table finds the handler, checks the query, and becomes the OpenAPI document.
+Routes are data: the same table is used to find handlers, to check queries, and to generate the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from sparingly.serve import json_body
 from sparingly.serve.contract import LARGEST_BODY, NoBody
-from sparingly.serve.problems import HeadersTooLarge, Malformed, Missing, TooLarge, Unfit, WrongMethod, WrongType
-from sparingly.serve.reading import read
+from sparingly.serve.http_errors import (
+    BadRequest,
+    ContentTooLarge,
+    HeadersTooLarge,
+    MethodNotAllowed,
+    NotFound,
+    Unprocessable,
+    UnsupportedMediaType,
+)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
-RECENT = 1_000  # paths that are remembered
+CACHED_PATHS = 1_000
 MOST_HEADERS, LARGEST_HEADERS = 100, 32_768
 JSON, PROBLEM = b"application/json", b"application/problem+json"
 TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
@@ -31,7 +39,7 @@ SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")
 
 @dataclass(frozen=True)
 class Query:
-    """One query parameter: a whole number in a range, or one of some words, or any short text."""
+    """A query parameter: an integer in a range, one of some words, or any text."""
 
     default: int | str | None = None
     least: int = 0
@@ -41,21 +49,21 @@ class Query:
     about: str = ""
 
     def value(self, name: str, given: str) -> int | str:
-        """What was given, or the reason why it does not fit."""
+        """Check and convert what was given. Raises Unprocessable with the reason."""
         if self.words:
             if given not in self.words:
-                raise Unfit(f"{name} must be one of {', '.join(self.words)}; not {given[:80]!r}")
+                raise Unprocessable(f"{name} must be one of {', '.join(self.words)}; not {given[:80]!r}")
             return given
         if self.text:
             return given
         if not re.fullmatch(r"[0-9]{1,16}", given, flags=re.ASCII) or not self.least <= int(given) <= self.most:
-            raise Unfit(f"{name} must be a whole number in {self.least} … {self.most}, not {given[:80]!r}")
+            raise Unprocessable(f"{name} must be a whole number in {self.least} … {self.most}, not {given[:80]!r}")
         return int(given)
 
 
 @dataclass(slots=True)
-class Answer:
-    """A status, a body and its type; `stream` in place of a body for what is long."""
+class Response:
+    """A response: status, content type (`kind`), and a body, or a `stream` for long ones."""
 
     body: bytes = b""
     status: int = 200
@@ -64,18 +72,18 @@ class Answer:
     stream: AsyncIterator[bytes] | None = None
 
 
-def encoded(value: Any, status: int = 200) -> Answer:
-    """A value as JSON."""
-    return Answer(msgspec.json.encode(value), status)
+def json_response(value: Any, status: int = 200) -> Response:
+    """A response with this value as JSON."""
+    return Response(msgspec.json.encode(value), status)
 
 
-def uncached(value: Any) -> Answer:
-    """The same in answer to a POST, which nobody caches anyway: every header takes its time."""
-    return Answer(msgspec.json.encode(value), headers=())
+def bare_json_response(value: Any) -> Response:
+    """The same for a POST, without the headers against caching: POST responses are not cached, and this is faster."""
+    return Response(msgspec.json.encode(value), headers=())
 
 
 class Request:
-    """One request: its parts by name, its query, and its body."""
+    """A request: the parts of its path, its headers, its query and its body."""
 
     __slots__ = (
         "_headers", "_raw_headers", "_receive", "_repeated", "method", "parts", "path", "query_string", "route",
@@ -96,15 +104,15 @@ class Request:
         self.route: Route
 
     def header(self, name: bytes) -> bytes | None:
-        """A header; None if it is missing, an error if it stands there twice."""
+        """The value of a header, or None. Raises BadRequest if the header is repeated."""
         if self._repeated:
             times = sum(key == name for key, _ in self._raw_headers)
             if times > 1:
-                raise Malformed(f"the header {name.decode()} stands there {times} times")
+                raise BadRequest(f"the header {name.decode()} stands there {times} times")
         return self._headers.get(name)
 
     def query(self) -> dict[str, Any]:
-        """The query parameters, with defaults for those that are missing."""
+        """All query parameters, with the defaults for those that are missing."""
         values: dict[str, Any] = {name: spec.default for name, spec in self.route.query.items()}
         if not self.query_string:
             return values
@@ -112,43 +120,45 @@ class Request:
             text = self.query_string.decode("ascii")
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20)
         except ValueError:
-            raise Unfit("the query cannot be read; a=1&b=2 in percent-encoded UTF-8 was expected") from None
+            raise Unprocessable("the query cannot be read; a=1&b=2 in percent-encoded UTF-8 was expected") from None
         seen: set[str] = set()
         for name, given in pairs:
             if name not in self.route.query:
                 known = ", ".join(self.route.query) or "none"
-                raise Unfit(f"there is no query parameter {name[:80]!r} here; those are: {known}")
+                raise Unprocessable(f"there is no query parameter {name[:80]!r} here; those are: {known}")
             if name in seen:
-                raise Unfit(f"the query parameter {name} stands there twice")
+                raise Unprocessable(f"the query parameter {name} stands there twice")
             seen.add(name)
             values[name] = self.route.query[name].value(name, given)
         return values
 
     async def body(self, kind: type[T]) -> T:
-        """The body as its type; where nothing has to be said, nothing may be sent."""
+        """Decode the body as this type. For `NoBody`, an empty body is accepted too."""
         raw = await self._raw_body()
         if not raw and kind is NoBody:
             return kind()
         self._check_type()
-        return read(raw, kind)
+        return json_body.decode(raw, kind)
 
     def _check_type(self) -> None:
         kind = self.header(b"content-type")
         if kind is None:
-            raise WrongType("the header content-type is missing; application/json was expected")
+            raise UnsupportedMediaType("the header content-type is missing; application/json was expected")
         if kind != JSON:
             name, _, rest = kind.decode("latin-1").lower().partition(";")
             if name.strip() != "application/json" or rest.strip() not in ("", "charset=utf-8", 'charset="utf-8"'):
-                raise WrongType(f"the body must be application/json in UTF-8, not {kind.decode('latin-1')[:80]!r}")
+                raise UnsupportedMediaType(
+                    f"the body must be application/json in UTF-8, not {kind.decode('latin-1')[:80]!r}"
+                )
         if (self.header(b"content-encoding") or b"identity").lower() != b"identity":
-            raise WrongType("the body must not be compressed")
+            raise UnsupportedMediaType("the body must not be compressed")
 
     async def _raw_body(self) -> bytes:
         length = (self.header(b"content-length") or b"").lstrip(b"0")
         if len(length) > 7 or (length.isdigit() and int(length) > LARGEST_BODY):
-            raise TooLarge(TOO_LARGE)
+            raise ContentTooLarge(TOO_LARGE)
         body, more = await self._chunk()
-        if not more and len(body) <= LARGEST_BODY:  # as nearly always
+        if not more and len(body) <= LARGEST_BODY:  # the usual case
             return body
         chunks, size = [body], len(body)
         while more and size <= LARGEST_BODY:
@@ -156,41 +166,41 @@ class Request:
             chunks.append(chunk)
             size += len(chunk)
         if size > LARGEST_BODY:
-            raise TooLarge(TOO_LARGE)
+            raise ContentTooLarge(TOO_LARGE)
         return b"".join(chunks)
 
     async def _chunk(self) -> tuple[bytes, bool]:
-        """The next part of the body, and whether there are more."""
+        """The next chunk of the body, and whether more will follow."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            raise Malformed("the connection was closed before the body was complete")
+            raise BadRequest("the connection was closed before the body was complete")
         return message.get("body", b""), message.get("more_body", False)
 
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
 class Route:
-    """One operation: its method and path, who handles it, and what it takes and gives."""
+    """An operation: its method and path, its handler, and the types of its body and response."""
 
     method: str
     path: str  # /v1/agents/{name}/decisions
     handler: Handler
     summary: str
-    takes: Any = None  # the type of the body
-    gives: Any = None  # the type of the answer, or a content type
-    statuses: tuple[int, ...] = ()  # besides 200 and those that every operation can have
+    takes: Any = None  # type of the request body
+    gives: Any = None  # type of the response body, or content types
+    statuses: tuple[int, ...] = ()  # in addition to 200 and the common ones
     query: dict[str, Query] = field(default_factory=dict)
 
     @property
     def guarded(self) -> bool:
-        """Whether it needs the token, if there is one."""
+        """Whether the operation needs the token, if the service has one."""
         return self.path.startswith("/v1") or self.path == "/metrics"
 
 
 class Router:
-    """Finds the route for a method and a path; parameters may stand at the third and fifth place of a path."""
+    """Finds the route for a method and a path. The third and the fifth part of a path may be parameters."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -201,38 +211,38 @@ class Router:
             methods[route.method] = route
 
     def find(self, request: Request, raw_path: bytes) -> Route:
-        """The route, with the request's parts filled in."""
+        """Find the route of a request, and set `request.parts`."""
         request.parts, methods = self._parts(raw_path)
         method = "GET" if request.method == "HEAD" else request.method
         if method not in methods:
-            raise WrongMethod(request.method, tuple(methods) + (("HEAD",) if "GET" in methods else ()))
+            raise MethodNotAllowed(request.method, tuple(methods) + (("HEAD",) if "GET" in methods else ()))
         request.route = methods[method]
         return request.route
 
     def _parts(self, raw_path: bytes) -> tuple[list[str], dict[str, Route]]:
-        """The parts of a path and what can be done there; those of the last paths are remembered."""
+        """The decoded parts of a path, and the routes there by method; recent paths are cached."""
         known = self._recent.get(raw_path)
         if known is not None:
             return known
         first, *rest = raw_path.split(b"/")
-        parts = [_plain(part) for part in rest]
-        methods = None if first else self._table.get(_shape(parts))  # a path begins with a stroke
+        parts = [_decoded(part) for part in rest]
+        methods = None if first else self._table.get(_shape(parts))  # paths start with a slash
         if methods is None:
-            raise Missing("there is nothing at this path; /docs lists what there is")
+            raise NotFound("there is nothing at this path; /docs lists what there is")
         if len(raw_path) <= 256:
-            if len(self._recent) >= RECENT:
+            if len(self._recent) >= CACHED_PATHS:
                 self._recent.clear()
             self._recent[raw_path] = parts, methods
         return parts, methods
 
 
 def _shape(parts: list[str]) -> tuple[str, ...]:
-    """A path with stars in place of its parameters."""
+    """The parts of a path, with * for parameters."""
     if len(parts) > 2 and parts[0] == "v1" and parts[1] == "agents":
         return ("v1", "agents", "*", *parts[3:4], *("*" for _ in parts[4:5]), *parts[5:])
     return ("page", "*") if len(parts) == 2 and parts[0] == "page" else tuple(parts)
 
 
-def _plain(part: bytes) -> str:
-    """A part of a path without its percent signs; what is no text matches no name."""
+def _decoded(part: bytes) -> str:
+    """Percent-decode a part of a path. Bytes that are not UTF-8 become a character that no name has."""
     return unquote_to_bytes(part).decode("utf-8", errors="replace")

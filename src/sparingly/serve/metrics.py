@@ -1,4 +1,4 @@
-"""What Prometheus reads: requests and their times, batches, and the budget of every agent."""
+"""Metrics for Prometheus: requests and their durations, batches, and the budget of every agent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from sparingly.ledger import UNIT
 from sparingly.serve.contract import AgentBody
-from sparingly.serve.making import grown
-from sparingly.serve.rows import AgentRow
+from sparingly.serve.factory import granted_by_now
+from sparingly.serve.records import AgentRecord
 
 if TYPE_CHECKING:
     from sparingly.serve.app import Service
 
 KIND = b"text/plain; version=0.0.4; charset=utf-8"
 TIMES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}  # any other is one of "other": no endless list
+METHODS = {
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+}  # all others count as "other", so that callers cannot add labels
 GAUGES = {
     "granted": "Budget granted so far.",
     "spent": "Budget spent on asks.",
@@ -36,7 +44,7 @@ GAUGES = {
 
 @dataclass(slots=True)
 class Cell:
-    """The requests of one kind: how many, their times added up, and how many within each of TIMES."""
+    """The requests with one set of labels: their number, their total duration, and a histogram over TIMES."""
 
     count: int = 0
     seconds: float = 0.0
@@ -44,14 +52,14 @@ class Cell:
 
 
 class Metrics:
-    """The counters of one process, and the state of the agents at the moment of reading.
+    """The counters of one process, and the state of all agents at the time of a scrape.
 
-    Counting is written out here: the counters of prometheus_client take a lock each time, and one thread counts.
+    Only one thread counts, so plain integers will do; the counters of prometheus_client take a lock each time.
     """
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.agents: Sequence[AgentRow] = ()
+        self.agents: Sequence[AgentRecord] = ()
         self._cells: dict[tuple[str, str, int], Cell] = {}
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -67,16 +75,17 @@ class Metrics:
         cell.within[bisect_left(TIMES, seconds)] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """Everything, when Prometheus asks for it (a collector of prometheus_client)."""
+        """All metrics (prometheus_client calls this on every scrape)."""
         yield from self._requests()
-        book = self.service.book
-        yield _gauge("sparingly_storage_ok", "1 unless the last batch could not be stored.", [((), not book.trouble)])
-        yield _gauge("sparingly_batches", "Transactions since the start.", [((), book.batches)])
-        yield _gauge("sparingly_orders", "Orders in those transactions.", [((), book.orders)])
+        writer = self.service.writer
+        storage_ok = not writer.storage_error
+        yield _gauge("sparingly_storage_ok", "1 unless the last batch could not be stored.", [((), storage_ok)])
+        yield _gauge("sparingly_batches", "Transactions since the start.", [((), writer.batches)])
+        yield _gauge("sparingly_orders", "Commands in those transactions.", [((), writer.commands)])
         now = self.service.store.clock()
         for name, about in GAUGES.items():
-            rows = [((row.name,), _value(row, name, now)) for row in self.agents]
-            yield _gauge(f"sparingly_agent_{name}", about, rows, ["agent"])
+            values = [((record.name,), _value(record, name, now)) for record in self.agents]
+            yield _gauge(f"sparingly_agent_{name}", about, values, ["agent"])
 
     def _requests(self) -> Iterator[Metric]:
         counts = CounterMetricFamily(
@@ -96,17 +105,17 @@ class Metrics:
         yield counts
         yield times
 
-    def text(self, agents: Sequence[AgentRow]) -> bytes:
-        """Everything, as Prometheus reads it."""
+    def text(self, agents: Sequence[AgentRecord]) -> bytes:
+        """All metrics in the text format of Prometheus."""
         self.agents = agents
         return generate_latest(self.registry)
 
 
-def _value(row: AgentRow, name: str, now: int) -> float:
+def _value(record: AgentRecord, name: str, now: int) -> float:
     if name == "granted":
-        body = msgspec.json.decode(row.body, type=AgentBody)
-        return grown(row, body, max(now, row.last_at), row.decisions)[0] / UNIT
-    value: int = getattr(row, name)
+        body = msgspec.json.decode(record.body, type=AgentBody)
+        return granted_by_now(record, body, max(now, record.last_at), record.decisions)[0] / UNIT
+    value: int = getattr(record, name)
     return value / UNIT if name in ("spent", "held") else float(value)
 
 

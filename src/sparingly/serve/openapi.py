@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes and the types of the contract: there is no second description."""
+"""Generates the OpenAPI document from the routes and the types of the contract."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = {
 
 
 def document(routes: Iterable[Route], guarded: bool) -> dict[str, Any]:
-    """The whole document; `guarded` if the service has a token."""
+    """Generate the document; `guarded` says whether the service has a token."""
     listed = list(routes)
     kinds = {kind for route in listed for kind in (route.takes, route.gives) if _is_struct(kind)} | {contract.Problem}
     ordered = sorted(kinds, key=lambda kind: str(kind.__name__))

@@ -1,7 +1,7 @@
 """The shared store: PostgreSQL, for many processes on many hosts.
 
-The agents of a batch are locked by their rows, so batches of different processes about one agent take turns; each first
-lives through what the others have recorded. Times are the database's, so that the clocks of the hosts do not matter.
+A batch locks the rows of its agents, so that batches of different processes for the same agent take turns; each first
+applies the records that the others have written. Times come from the database, so clocks of the hosts need not agree.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from sparingly.errors import InvalidInput
-from sparingly.serve.rows import AgentRow, DecisionRow
-from sparingly.serve.store import AGENTS, DECISIONS, Reading, StorageDoubt, Store
+from sparingly.serve.records import AgentRecord, DecisionRecord
+from sparingly.serve.store import AGENTS, DECISIONS, Select, StorageError, Store
 
 SETTINGS: dict[str, str | int] = {
     "connect_timeout": 5, "application_name": "sparingly", "keepalives_idle": 5, "keepalives_interval": 5,
     "keepalives_count": 3, "tcp_user_timeout": 15_000,
 }  # fmt: skip
-# A process that hangs in the middle of a transaction must not stop the others; nor may anyone wait for ever. Commits
-# are durable whatever the server's default is.
+# A process that hangs in a transaction must not stop the others, and no process may wait forever. Commits are durable,
+# whatever the default of the server is.
 SESSION = (
     "SET lock_timeout = '5s'", "SET statement_timeout = '15s'", "SET idle_in_transaction_session_timeout = '15s'",
     "SET synchronous_commit = on", "SET default_transaction_isolation = 'read committed'", "SET timezone = 'UTC'",
 )  # fmt: skip
-SCHEMA_LOCK = 7_271_946_113  # any number; who makes the schema holds it
+SCHEMA_LOCK = 7_271_946_113  # an arbitrary number; held while the schema is created
 NOW = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 
 
@@ -40,17 +40,17 @@ class PostgresStore(Store):
         try:
             parts = conninfo_to_dict(url)
         except psycopg.ProgrammingError as error:
-            reason = _first_line(error).replace(url, "…")  # it may hold a password
+            reason = _first_line(error).replace(url, "…")  # the URL may contain a password
             raise InvalidInput(f"--database must be a URL such as postgresql://user@host/name: {reason}") from None
         self.url = make_conninfo(url, **{key: value for key, value in SETTINGS.items() if key not in parts})
         host, database = parts.get("host", "localhost"), parts.get("dbname", "")
-        self.name = f"PostgreSQL, database {database} on {host}"  # the password is nobody's business
+        self.name = f"PostgreSQL, database {database} on {host}"  # without the password
         super().__init__(clock or (lambda: time.time_ns() // 1_000 + self._ahead))
-        self._own_time, self._ahead = clock is None, 0  # by how much the database's clock is ahead of this host's
+        self._own_time, self._ahead = clock is None, 0  # how far the clock of the database is ahead of ours
         self._connection: psycopg.Connection[Any] | None = None
         self._readers: list[psycopg.Connection[Any]] = []
         self._closed = False
-        self._guard = threading.Lock()  # of the list of idle readers
+        self._guard = threading.Lock()  # guards the list of idle readers
 
     def open(self) -> None:
         self._begin()
@@ -71,7 +71,7 @@ class PostgresStore(Store):
                 connection.execute(setting)
             return connection
         except psycopg.Error as error:
-            raise StorageDoubt(f"{self.name} cannot be reached: {_first_line(error)}") from error
+            raise StorageError(f"{self.name} cannot be reached: {_first_line(error)}") from error
 
     def close(self) -> None:
         with self._guard:
@@ -87,32 +87,32 @@ class PostgresStore(Store):
             self._connection = self._connect()
         self.run("BEGIN")
 
-    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRow], int]:
+    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
         try:
             self._begin()
-        except StorageDoubt:
-            self.rollback()  # the connection has gone while nobody looked: a new one is worth a try
+        except StorageError:
+            self.rollback()  # the idle connection may have been closed: try once with a new one
             self._begin()
         found = self.find_agents(names) if names else {}
-        if self._own_time:  # read after the lock is had: records are in the order of their times
+        if self._own_time:  # read after locking, so that records are in the order of their times
             self._ahead = int(self.run(f"SELECT {NOW}").fetchone()[0]) - time.time_ns() // 1_000
         return found, self.clock()
 
-    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRow]:
-        """Always in the same order, so that two batches cannot wait for each other."""
+    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRecord]:
+        """Lock agents in the order of their ids, so that two batches cannot deadlock."""
         rows = self.run(f"{AGENTS} WHERE name = ANY(?) ORDER BY id FOR UPDATE", (list(names),))
-        return {row[1]: AgentRow(*row) for row in rows}
+        return {row[1]: AgentRecord(*row) for row in rows}
 
-    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
-        """All of them in one round trip."""
+    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
+        """Find all of them in one round trip."""
         rows = self.run(f"{DECISIONS} AND event_id = ANY(?)", (agent, list(event_ids))) if event_ids else []
-        return [DecisionRow(*row) for row in rows]
+        return [DecisionRecord(*row) for row in rows]
 
     def commit(self) -> None:
         self.run("COMMIT")
 
     def rollback(self) -> None:
-        """After any doubt the connection is given up: a new one has no memory."""
+        """Close the connection, so that the next transaction starts on a clean one."""
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
@@ -120,11 +120,11 @@ class PostgresStore(Store):
 
     def run(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
         if self._connection is None:
-            raise StorageDoubt(f"{self.name} is not connected")
+            raise StorageError(f"{self.name} is not connected")
         try:
             return self._connection.execute(_translated(sql), arguments or None)
         except psycopg.Error as error:
-            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+            raise StorageError(f"{self.name}: {_first_line(error)}") from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         assert self._connection is not None
@@ -132,12 +132,12 @@ class PostgresStore(Store):
             with self._connection.cursor() as cursor:
                 cursor.executemany(_translated(sql), rows)
         except psycopg.Error as error:
-            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+            raise StorageError(f"{self.name}: {_first_line(error)}") from error
 
     @contextmanager
-    def reader(self) -> Iterator[Reading]:
-        """A connection of its own, in a transaction that only reads and sees one state."""
-        opened = self._reading()
+    def reader(self) -> Iterator[Select]:
+        """Read on a separate connection, in a read-only transaction that sees a single state."""
+        opened = self._begin_reading()
 
         def read(sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
             return opened.execute(_translated(sql), arguments or None).fetchall()
@@ -147,7 +147,7 @@ class PostgresStore(Store):
             opened.execute("COMMIT")
         except psycopg.Error as error:
             opened.close()
-            raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+            raise StorageError(f"{self.name}: {_first_line(error)}") from error
         except BaseException:
             opened.close()
             raise
@@ -157,8 +157,8 @@ class PostgresStore(Store):
                 return
         opened.close()  # the store was closed meanwhile
 
-    def _reading(self) -> psycopg.Connection[Any]:
-        """A connection in such a transaction: an idle one, unless it has gone while nobody looked."""
+    def _begin_reading(self) -> psycopg.Connection[Any]:
+        """Start a read-only transaction, on an idle connection if one still works."""
         while True:
             with self._guard:
                 idle = self._readers.pop() if self._readers else None
@@ -169,11 +169,11 @@ class PostgresStore(Store):
             except psycopg.Error as error:
                 connection.close()
                 if idle is None:
-                    raise StorageDoubt(f"{self.name}: {_first_line(error)}") from error
+                    raise StorageError(f"{self.name}: {_first_line(error)}") from error
 
 
 def _translated(sql: str) -> Any:
-    """The marks for arguments as psycopg writes them; no statement of ours has a % or a ? of its own."""
+    """Replace ? by the %s of psycopg; our statements contain no other ? or %."""
     return sql.replace("?", "%s")
 
 

@@ -1,4 +1,4 @@
-"""Every operation of the service in one table: where it is, who handles it, what it takes and gives."""
+"""The routes of the service: path, handler, body, response and query parameters of every operation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = Query(50, least=1, most=1_000, about="How many at the most.")
 
 
 def routes(service: Service) -> Iterator[Route]:
-    """All operations, with what they take and give."""
+    """All operations, with the types of their bodies and responses."""
     agent = "/v1/agents/{name}"
     event = agent + "/decisions/{event_id}"
     yield Route("PUT", agent, service.put_agent, "Create an agent", AgentBody, contract.Agent, (201, 409))

@@ -1,4 +1,4 @@
-"""Starts the service: opens the store, checks who may come in, and runs until it is told to stop."""
+"""Starts the service: reads the token, opens the store, and serves until a signal arrives."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import Store
 
 SHORTEST_TOKEN = 16
-MOST_JOINED = 65_536  # bytes that wait for each other before they are sent
-LARGEST_HEAD = 2_097_152  # bytes before the end of the headers; a small body may come in the same breath
+LARGEST_BUFFER = 65_536  # bytes that are collected before they are sent
+LARGEST_HEAD = 2_097_152  # bytes until the end of the headers; may include a small body
 
 
 def serve(
     data: Path | None, database: str | None, host: str, port: int, token_file: Path | None, paused: bool = False
 ) -> None:
-    """Run the service until a signal ends it."""
+    """Run the service until a signal stops it."""
     token = read_token(token_file) if token_file is not None else None
     if token is None and not is_loopback(host):
         raise InvalidInput(
@@ -46,7 +46,7 @@ def serve(
 
 
 def serve_from(store: Store, host: str, port: int, token: str | None = None, paused: bool = False) -> None:
-    """Serve what an open store holds until a signal ends it."""
+    """Serve an open store until a signal stops it."""
     service = Service(store, token, paused=paused)
     try:
         listening = bind(host, port)
@@ -54,27 +54,27 @@ def serve_from(store: Store, host: str, port: int, token: str | None = None, pau
         store.close()
         raise InvalidInput(f"{host}:{port} cannot be listened on: {error.strerror}; choose another --port") from None
     gc.collect()
-    gc.freeze()  # what has been loaded stays: to look through it again and again takes a tenth of the time
-    gc.set_threshold(20_000, 20, 20)  # a batch makes thousands of objects, and hardly any that refer to each other
-    server = Announcing(service, listening)
+    gc.freeze()  # what is loaded stays: scanning it again and again would take a tenth of the time
+    gc.set_threshold(20_000, 20, 20)  # a batch makes thousands of objects, but hardly any cycles
+    server = Server(service, listening)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(server.run_until_stopped())
 
 
 def warm_up() -> None:
-    """Load the compiled code, or compile it, before anyone waits for an answer."""
+    """Load or compile the machine code before the first request arrives."""
     features = [[1.0, 0.0], [0.0, 1.0]]
     for learner, context in ((UCB1(2), None), (OFUL(2), features)):
         agent = Agent(learner, budget=10, seed=0)
         agent.observe(agent.decide(context).id, 0.5)
         agent.withdraw(agent.decide(context).id)
-        agent.replay(context, 1, True)  # an ask that was recorded elsewhere
-        assert agent.threshold >= 0.0  # for the estimates, as is the next line
+        agent.replay(context, 1, True)  # as when records of another process are applied
+        assert agent.threshold >= 0.0  # for the estimates, like the next line
     agent.predict(features)
 
 
 def open_store(data: Path | None, database: str | None) -> Store:
-    """The store that the options name, ready for use."""
+    """Open the store that the options name."""
     if data is not None and database is not None:
         raise InvalidInput("choose one of --data and --database")
     if database is None:
@@ -88,7 +88,7 @@ def open_store(data: Path | None, database: str | None) -> Store:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file that only its owner can read."""
+    """Read the token; warns if others can read the file too."""
     token = path.read_text(encoding="utf-8").strip()
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(
@@ -100,7 +100,7 @@ def read_token(path: Path) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Whether an address can only be reached from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -108,7 +108,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens; on port 0 the system chooses."""
+    """Open a listening socket; for port 0 the system chooses a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,10 +121,11 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-class Joined:
-    """A transport that sends what is written in one turn of the loop in one go: the head of an answer with its body.
+class BufferedTransport:
+    """A transport that sends everything written in one turn of the event loop at once.
 
-    uvicorn writes them one after the other, and a call of the system for each takes longer than making a decision.
+    uvicorn writes the headers and the body of a response separately, and a system call for each takes longer than a
+    decision does.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -137,7 +138,7 @@ class Joined:
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
         self._size += len(data)
-        if self._size > MOST_JOINED:
+        if self._size > LARGEST_BUFFER:
             self._flush()
 
     def _flush(self) -> None:
@@ -153,13 +154,13 @@ class Joined:
         return getattr(self._transport, name)
 
 
-class Connection(HttpToolsProtocol):
-    """Joins what it writes, and hangs up on whoever sends headers without end: the parser alone would take them all."""
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with a BufferedTransport, which also closes connections that send endless headers."""
 
-    head: int | None = 0  # bytes since the last request was complete; none while a body is read
+    head: int | None = 0  # bytes since the last complete request; None while a body is read
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(Joined(transport))  # type: ignore[arg-type]  # it has all that is used of a transport
+        super().connection_made(BufferedTransport(transport))  # type: ignore[arg-type]  # it has all methods that uvicorn uses
 
     def data_received(self, data: bytes) -> None:
         if self.head is not None:
@@ -178,18 +179,18 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
 
-class Announcing:
-    """A uvicorn server that says where it is once it answers."""
+class Server:
+    """A uvicorn server that prints its address once it accepts requests."""
 
     def __init__(self, service: Service, listening: socket.socket) -> None:
         self.listening = listening
         self.config = uvicorn.Config(
             service, lifespan="on", log_config=None, access_log=False, server_header=False, date_header=False,
-            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=Connection,
+            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=HttpProtocol,
         )  # fmt: skip
 
     async def run_until_stopped(self) -> None:
-        """Serve, and print the address when the first request can be answered."""
+        """Serve, and print the address as soon as requests can be answered."""
         server = uvicorn.Server(self.config)
         serving = asyncio.create_task(server.serve(sockets=[self.listening]))
         while not server.started and not serving.done():
@@ -202,7 +203,7 @@ class Announcing:
 
 
 def log_as_json() -> None:
-    """One JSON object a line on stderr, for what went wrong and what came back; also for what uvicorn has to say."""
+    """Log one JSON object per line to stderr, including the messages of uvicorn."""
     steps: list[Processor] = [
         structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,

@@ -1,8 +1,8 @@
 """The embedded store: SQLite in a folder, for one process.
 
-One connection writes, and nobody else does: a lock on a file beside the database keeps a second process out. It alone
-also moves the write-ahead log into the database, which releases of SQLite before 3.51.3 do not survive when two
-connections try it at once. Commits are synchronous: what was answered is on disk.
+Only one connection writes: a lock on a file next to the database keeps other processes out. That connection is also the
+only one that checkpoints the write-ahead log, because SQLite before 3.51.3 may corrupt the database if two connections
+do so at once. Commits are synchronous: a decision is on disk before the response is sent.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from sparingly.errors import InvalidInput
-from sparingly.serve.rows import DECISION_COLUMNS, AgentRow, DecisionRow
-from sparingly.serve.store import Reading, StorageDoubt, Store
+from sparingly.serve.records import DECISION_COLUMNS, AgentRecord, DecisionRecord
+from sparingly.serve.store import Select, StorageError, Store
 
 FILE, LOCK = "sparingly.sqlite", "sparingly.lock"
-# The ids come as one JSON list: a statement for each of them would take ten times as long.
+# The ids are passed as one JSON list: a statement for each of them would take ten times as long.
 FIND_DECISIONS = (
     f"SELECT {', '.join(DECISION_COLUMNS)} FROM json_each(?) CROSS JOIN decisions WHERE agent = ? AND event_id = value"
 )
@@ -39,9 +39,9 @@ class SqliteStore(Store):
         self.name = str(self.path)
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
-        self._inodes: dict[Path, int] = {}  # of the files that must stay where they are
+        self._inodes: dict[Path, int] = {}  # of files that must not be moved or replaced
         self._readers: list[sqlite3.Connection] = []
-        self._guard = threading.Lock()  # of the list of idle readers
+        self._guard = threading.Lock()  # guards the list of idle readers
 
     def open(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -50,13 +50,13 @@ class SqliteStore(Store):
             self._connect()
         except sqlite3.Error as error:
             self.close()
-            raise StorageDoubt(f"{self.path} cannot be opened: {error}") from None
-        except StorageDoubt:
+            raise StorageError(f"{self.path} cannot be opened: {error}") from None
+        except StorageError:
             self.close()
             raise
 
     def _take_lock(self) -> None:
-        """Keep every other process out for as long as this one lives."""
+        """Keep other processes out for as long as this one runs."""
         handle = os.open(self.data / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,14 +80,14 @@ class SqliteStore(Store):
         try:
             tables = self.run("SELECT COUNT(*) FROM sqlite_master WHERE name IN ('meta', 'agents')").fetchone()
             self.prepare_schema(tables[0] == 2, "INTEGER PRIMARY KEY AUTOINCREMENT", " WITHOUT ROWID")
-            super().touch(self.clock())  # with something written, the write-ahead log is there
+            super().touch(self.clock())  # a write creates the write-ahead log
             self.commit()
         except BaseException:
             self.rollback()
             raise
         stay = (self.path, self.path.with_name(f"{FILE}-wal"), self.data / LOCK)
         self._inodes = {path: path.stat().st_ino for path in stay}
-        self.run("PRAGMA busy_timeout = 100")  # nobody else has to write here: callers do not wait for one who does
+        self.run("PRAGMA busy_timeout = 100")  # nobody else should write, so do not wait long for a lock
 
     def close(self) -> None:
         with self._guard:
@@ -101,19 +101,19 @@ class SqliteStore(Store):
         if lock is not None:
             os.close(lock)
 
-    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRow], int]:
-        self._check_place()
+    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
+        self._check_files()
         self.run("BEGIN IMMEDIATE")
         return self.find_agents(names), self.clock()
 
-    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
+    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
         rows = self.run(FIND_DECISIONS, (json.dumps(event_ids), agent)) if event_ids else []
-        return [DecisionRow(*row) for row in rows]
+        return [DecisionRecord(*row) for row in rows]
 
-    def _check_place(self) -> None:
-        """The paths must still lead to the open files: what is written to a deleted one is lost.
+    def _check_files(self) -> None:
+        """Check that the paths still lead to the open files: writes to a deleted file are lost.
 
-        Nor may the lock be gone: a second process could have started.
+        This includes the lock: if it is gone, a second process may have started.
         """
         for path, inode in self._inodes.items():
             try:
@@ -121,10 +121,10 @@ class SqliteStore(Store):
             except OSError:
                 moved = True
             if moved:
-                raise StorageDoubt(f"{path} was removed or replaced while it was open; restart the service")
+                raise StorageError(f"{path} was removed or replaced while it was open; restart the service")
 
     def touch(self, now: int) -> None:
-        """Take up some room too, and give it back: an update needs none, but the next decision may."""
+        """Also allocate some space and free it again: an update needs no space, but the next decision may."""
         super().touch(now)
         self.run("INSERT INTO meta (name, value) VALUES ('room', zeroblob(16384))")
         self.run("DELETE FROM meta WHERE name = 'room'")
@@ -133,36 +133,36 @@ class SqliteStore(Store):
         self.run("COMMIT")
 
     def rollback(self) -> None:
-        with suppress(sqlite3.Error, StorageDoubt):
+        with suppress(sqlite3.Error, StorageError):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
     def run(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
         if self._connection is None:
-            raise StorageDoubt(f"{self.path} is closed")
+            raise StorageError(f"{self.path} is closed")
         try:
             return self._connection.execute(sql, arguments)
         except sqlite3.Error as error:
-            raise StorageDoubt(f"{self.path}: {error}") from error
+            raise StorageError(f"{self.path}: {error}") from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         assert self._connection is not None
         try:
             self._connection.executemany(sql, rows)
         except sqlite3.Error as error:
-            raise StorageDoubt(f"{self.path}: {error}") from error
+            raise StorageError(f"{self.path}: {error}") from error
 
     @contextmanager
-    def reader(self) -> Iterator[Reading]:
-        """A connection that cannot write, nor move the write-ahead log."""
+    def reader(self) -> Iterator[Select]:
+        """Read on a connection that can neither write nor checkpoint the write-ahead log."""
         with self._guard:
             connection = self._readers.pop() if self._readers else None
         try:
             if connection is None:
-                self._check_place()
+                self._check_files()
                 address = f"{self.path.resolve().as_uri()}?mode=ro"
                 connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-            connection.execute("BEGIN")  # one view for all queries of a reading
+            connection.execute("BEGIN")  # all queries see the same state
             opened = connection
 
             def read(sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
@@ -173,7 +173,7 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
-            raise StorageDoubt(f"{self.path}: {error}") from error
+            raise StorageError(f"{self.path}: {error}") from error
         except BaseException:
             if connection is not None:
                 connection.close()

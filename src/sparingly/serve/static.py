@@ -1,4 +1,4 @@
-"""The files of the page, and the OpenAPI document as a page that works offline. Nothing comes from outside."""
+"""Serves the web page, and the OpenAPI document as HTML. Both work offline."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from sparingly.serve.http import Answer
-from sparingly.serve.problems import Missing
+from sparingly.serve.http import Response
+from sparingly.serve.http_errors import NotFound
 
 KINDS = {
     "html": b"text/html; charset=utf-8", "js": b"text/javascript; charset=utf-8", "css": b"text/css; charset=utf-8",
@@ -24,8 +24,8 @@ HEADERS = (
 )  # fmt: skip
 
 
-class Pages:
-    """All that a browser is given, read once."""
+class StaticFiles:
+    """The files of the web page and the API docs, read once at the start."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         folder = files("sparingly.serve") / "page"
@@ -35,19 +35,19 @@ class Pages:
         self.document = json.dumps(document, ensure_ascii=False).encode()
         self._docs = docs(document).encode()
 
-    def file(self, name: str) -> Answer:
-        """One file of the page."""
+    def file(self, name: str) -> Response:
+        """A file of the web page."""
         if name not in self._files:
-            raise Missing("the page has no such part")
-        return Answer(self._files[name], kind=KINDS[name.rpartition(".")[2]], headers=HEADERS)
+            raise NotFound("the page has no such part")
+        return Response(self._files[name], kind=KINDS[name.rpartition(".")[2]], headers=HEADERS)
 
-    def docs(self) -> Answer:
-        """The document for reading."""
-        return Answer(self._docs, kind=KINDS["html"], headers=HEADERS)
+    def docs(self) -> Response:
+        """The API docs as HTML."""
+        return Response(self._docs, kind=KINDS["html"], headers=HEADERS)
 
 
 def docs(document: dict[str, Any]) -> str:
-    """The OpenAPI document as plain HTML: operations first, then the types that they take and give."""
+    """Render an OpenAPI document as plain HTML: the operations, then the types of their bodies and responses."""
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8><title>sparingly: API</title>",
         '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">',
@@ -72,8 +72,8 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         rows.append(f"<li><code>{parameter['name']}</code> ({parameter['in']}) {html.escape(about)}</li>")
     if "requestBody" in operation:
         rows.append(f"<li>takes {_link(operation['requestBody'])}</li>")
-    for status, answer in operation["responses"].items():
-        rows.append(f"<li>{status}: {html.escape(answer['description'])} {_link(answer)}</li>")
+    for status, response in operation["responses"].items():
+        rows.append(f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>")
     return "".join([*rows, "</ul>"])
 
 

@@ -1,8 +1,10 @@
-"""Where the log lives: the schema, and all that is read and written, once for SQLite and for PostgreSQL.
+"""The store of agents and their logs: the schema and all queries, shared by SQLite and PostgreSQL.
 
-A store works in transactions: `begin` locks the agents of a batch, `write` records what their desks have done, `commit`
-makes it durable. The budget is kept by one conditional update inside that transaction, and by constraints of the schema
-as the last line. Whatever a database does that is not expected raises `StorageDoubt`: then nothing is asked.
+A store works in transactions: `begin` locks the agents of a batch, `write` stores the changes of each of them, `commit`
+makes them durable. The budget is protected by a conditional update inside that transaction, and by constraints of the
+schema as a last defence. Anything unexpected raises `StorageError`; then nothing is asked.
+
+One thread at a time may use the transaction. `reader` may be used by any number of threads.
 """
 
 from __future__ import annotations
@@ -15,26 +17,26 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from sparingly.errors import SparinglyError
-from sparingly.serve.desk import Changes
-from sparingly.serve.rows import (
+from sparingly.serve.live_agent import Changes
+from sparingly.serve.records import (
     AGENT_COLUMNS,
     DECISION_COLUMNS,
     ENTRY_COLUMNS,
     MUTABLE,
-    AgentRow,
-    DecisionRow,
-    EntryRow,
+    AgentRecord,
+    DecisionRecord,
+    EntryRecord,
 )  # fmt: skip
 
 VERSION = 1
-PAGE = 1_000  # records that are read from the log at a time
-PAGE_BYTES = 8_000_000  # and the payload that goes with them, at the most, unless one record has more
-SWEEP = 256  # asks that expire in one batch at the most
-SLICE = 5_000  # records of a deleted agent that are removed at a time
-BURIED = "deleted "  # begins the names of deleted agents; no name that anyone can give has a space
+CHUNK = 1_000  # the most records of a log that are read at a time
+CHUNK_BYTES = 8_000_000  # the most bytes of payload and context in a chunk, unless a single record has more
+SWEEP = 256  # the most asks of an agent that expire in one batch
+SLICE = 5_000  # the most records of a deleted agent that are removed at a time
+DELETED = "deleted "  # prefix of the names of deleted agents; valid names have no spaces
 
-# {id}: a key that counts up; {ordered}: rows are kept in the order of the primary key, where a database can.
-# The statuses are compared one by one: of a longer list behind IN, SQLite makes a table of its own for every row.
+# {id}: an automatic integer key; {ordered}: store rows in the order of the primary key, if the database can.
+# Statuses are compared one by one because SQLite builds a temporary table for a long IN list, for every row.
 SCHEMA = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)""",
     """CREATE TABLE agents (
@@ -88,7 +90,7 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 INSERT_AGENT = _insert("agents", AGENT_COLUMNS[1:])
 INSERT_DECISION = _insert("decisions", DECISION_COLUMNS)
-# Most decisions have none of these; Python's sqlite3 takes longer over each NULL than over a number.
+# Most decisions have none of these, and Python's sqlite3 is slower with a NULL than with a number.
 OPTIONAL = ("payload", "lease", "due", "reward", "answered")
 PLAIN_COLUMNS = tuple(column for column in DECISION_COLUMNS if column not in OPTIONAL)
 INSERT_PLAIN = _insert("decisions", PLAIN_COLUMNS)
@@ -99,10 +101,10 @@ DECISIONS = f"SELECT {', '.join(DECISION_COLUMNS)} FROM decisions WHERE agent = 
 ENTRIES = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE agent = ?"
 SIZES = "SELECT seq, COALESCE(LENGTH(payload), 0) + LENGTH(context) FROM decisions WHERE agent = ?"
 WITHOUT_PAYLOAD = DECISIONS.replace(" payload,", " NULL AS payload,")
-LIVING = f"SUBSTR(name, 1, {len(BURIED)}) <> '{BURIED}'"
+NOT_DELETED = f"SUBSTR(name, 1, {len(DELETED)}) <> '{DELETED}'"
 FIND_AGENT = f"{AGENTS} WHERE name = ?"
 FIND_DECISION = f"{DECISIONS} AND event_id = ?"
-# The ledger: what is spent is added only if the budget pays for it, and if nobody else has written meanwhile.
+# The ledger: adds what was spent, provided that the budget allows it and that nobody else has written meanwhile.
 SETTLE = """UPDATE agents SET granted = granted + ?, spent = spent + ?, held = held + ?, accrued = ?, decisions = ?,
     asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?
     WHERE id = ? AND seq = ? AND spent + ? + held + ? <= granted + ?"""
@@ -114,79 +116,79 @@ _changed_values = attrgetter(*MUTABLE, "agent", "seq")
 _entry_values = attrgetter(*ENTRY_COLUMNS)
 
 
-class StorageDoubt(SparinglyError):
-    """The storage did not do what was expected of it: full, gone, too slow, changed by someone else."""
+class StorageError(SparinglyError):
+    """The storage failed: it is full, gone, too slow, or was changed by someone else."""
 
 
-class Reading(Protocol):
-    """Runs one query and gives its rows; the SQL has ? for its arguments."""
+class Select(Protocol):
+    """A function that runs one query and returns its rows; the SQL has ? for arguments."""
 
     def __call__(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]: ...
 
 
 class Store(ABC):
-    """A database with the log. A kind of database says how to connect, how to lock, and what its errors are."""
+    """A database of agents and logs. Subclasses connect, lock, and translate errors to StorageError."""
 
-    inline = False  # whether statements are so quick that they may run between two requests
+    inline = False  # whether statements are fast enough to run on the event loop
     name = ""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self.clock = clock or (lambda: time.time_ns() // 1_000)  # in microseconds
 
-    # What a kind of database provides.
+    # What a subclass provides.
 
     @abstractmethod
     def open(self) -> None:
-        """Connect, and make or check the schema."""
+        """Connect, and create or check the schema."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Close all connections."""
 
     @abstractmethod
-    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRow], int]:
-        """Start a transaction: the agents of these names, locked until it ends, and the time."""
+    def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
+        """Start a transaction. Returns the agents of these names, locked until it ends, and the current time."""
 
     @abstractmethod
     def commit(self) -> None:
-        """Make all of it durable, or raise."""
+        """Make the transaction durable, or raise."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Undo all of it; never raises."""
+        """Undo the transaction; never raises."""
 
     @abstractmethod
     def run(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
-        """One statement of the transaction; a cursor."""
+        """Run a statement inside the transaction; returns a cursor."""
 
     @abstractmethod
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """One statement of the transaction for each of the rows."""
+        """Run a statement inside the transaction, once for each row."""
 
     @abstractmethod
-    def reader(self) -> AbstractContextManager[Reading]:
-        """A way to read what is durable, apart from the transaction, in any thread."""
+    def reader(self) -> AbstractContextManager[Select]:
+        """Read committed data outside of the transaction, from any thread."""
 
     @abstractmethod
-    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRow]:
-        """The decisions with these ids, as far as there are any."""
+    def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
+        """The decisions with these ids, as far as they exist."""
 
     # The transaction.
 
-    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRow]:
-        """The agents of these names, as far as there are any, locked until the transaction ends."""
-        return {row[1]: AgentRow(*row) for name in names for row in self.run(FIND_AGENT, (name,))}
+    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRecord]:
+        """The agents of these names, as far as they exist, locked until the transaction ends."""
+        return {row[1]: AgentRecord(*row) for name in names for row in self.run(FIND_AGENT, (name,))}
 
-    def insert_agent(self, row: AgentRow) -> bool:
-        """A new agent; False if there is one of this name."""
-        return bool(self.run(f"{INSERT_AGENT} ON CONFLICT (name) DO NOTHING", _agent_values(row)).rowcount == 1)
+    def insert_agent(self, record: AgentRecord) -> bool:
+        """Insert an agent; returns False if the name is taken."""
+        return bool(self.run(f"{INSERT_AGENT} ON CONFLICT (name) DO NOTHING", _agent_values(record)).rowcount == 1)
 
-    def bury_agent(self, id: int) -> None:
-        """Give an agent a name that nobody can ask for; its records are removed later."""
-        self.run("UPDATE agents SET name = ? WHERE id = ?", (f"{BURIED}{id}", id))
+    def mark_deleted(self, id: int) -> None:
+        """Give an agent a name that no request can have; its records are removed later."""
+        self.run("UPDATE agents SET name = ? WHERE id = ?", (f"{DELETED}{id}", id))
 
-    def remove_slice(self, id: int) -> bool:
-        """Remove some records of a buried agent; True if it is gone with all of them."""
+    def purge_slice(self, id: int) -> bool:
+        """Remove some records of a deleted agent; returns True once nothing is left of it."""
         for table in ("entries", "decisions"):
             some = f"SELECT seq FROM {table} WHERE agent = ? ORDER BY seq LIMIT {SLICE}"
             last = self.run(f"SELECT MAX(seq) FROM ({some}) AS some", (id,)).fetchone()[0]
@@ -197,75 +199,75 @@ class Store(ABC):
         self.run("DELETE FROM agents WHERE id = ?", (id,))
         return True
 
-    def find_bookings(self, agent: int, keys: Iterable[tuple[str, str]]) -> list[EntryRow]:
-        """The grants and charges with these ids, as far as there are any."""
-        rows: list[EntryRow] = []
+    def find_bookings(self, agent: int, keys: Iterable[tuple[str, str]]) -> list[EntryRecord]:
+        """The grants and charges with these ids, as far as they exist."""
+        found: list[EntryRecord] = []
         for kind, key in keys:
-            rows += [EntryRow(*row) for row in self.run(f"{ENTRIES} AND kind = ? AND key = ?", (agent, kind, key))]
-        return rows
+            found += [EntryRecord(*row) for row in self.run(f"{ENTRIES} AND kind = ? AND key = ?", (agent, kind, key))]
+        return found
 
-    def find_due(self, agent: int, now: int) -> list[DecisionRow]:
-        """Asks whose time has come, in the order of their times; those beyond SWEEP have to wait for the next batch."""
+    def find_due(self, agent: int, now: int) -> list[DecisionRecord]:
+        """Asks that are due, in the order of their due times; those beyond SWEEP wait for the next batch."""
         rows = self.run(f"{DECISIONS} AND due IS NOT NULL AND due <= ? ORDER BY due, seq LIMIT {SWEEP}", (agent, now))
-        return [DecisionRow(*row) for row in rows]
+        return [DecisionRecord(*row) for row in rows]
 
     def next_due(self, agent: int) -> int | None:
-        """When the next ask expires or closes."""
+        """When the next ask of an agent expires or closes."""
         found = self.run("SELECT MIN(due) FROM decisions WHERE agent = ? AND due IS NOT NULL", (agent,)).fetchone()
         return None if found is None else found[0]
 
     def latest_context(self, agent: int, upto: int) -> str | None:
-        """The context of the last decision up to this record."""
+        """The context of the last decision up to record `upto`."""
         sql = "SELECT context FROM decisions WHERE agent = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
         found = self.run(sql, (agent, upto)).fetchone()
         return None if found is None else found[0]
 
-    def records(self, agent: int, after: int, upto: int) -> Iterator[DecisionRow | EntryRow]:
-        """The log behind record `after`, in its order, inside the transaction."""
+    def records(self, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
+        """The log after record `after`, up to record `upto`, inside the transaction."""
         yield from read_log(lambda sql, arguments=(): list(self.run(sql, arguments)), agent, after, upto)
 
     def snapshot(self, agent: int) -> tuple[int, str] | None:
-        """The last snapshot: the record it was taken after, and its text."""
+        """The last snapshot: the seq of the record that it was taken after, and its text."""
         found = self.run("SELECT seq, body FROM snapshots WHERE agent = ?", (agent,)).fetchone()
         return None if found is None else (found[0], found[1])
 
-    def keep_snapshot(self, agent: int, seq: int, body: str) -> None:
-        """Put a snapshot in the place of an older one."""
+    def save_snapshot(self, agent: int, seq: int, body: str) -> None:
+        """Replace the snapshot of an agent, unless the stored one is newer."""
         self.run(
             "INSERT INTO snapshots (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT (agent) DO UPDATE SET "
             "seq = excluded.seq, body = excluded.body WHERE excluded.seq > snapshots.seq",
             (agent, seq, body),
         )
 
-    def write(self, done: Changes) -> None:
-        """Record what a desk has done; the ledger has the last word."""
-        old, new = done.before, done.after
+    def write(self, changes: Changes) -> None:
+        """Store the changes of a live agent. Raises StorageError if the ledger does not allow them."""
+        old, new = changes.before, changes.after
         granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
         settled = self.run(SETTLE, (
             granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
             new.seq, new.paused, new.last_at, new.id, old.seq, spent, held, granted,
         )).rowcount  # fmt: skip
         if settled != 1:
-            raise StorageDoubt(f"the ledger of {new.name} is not what it was a moment ago")
-        plain = [_plain_values(row) for row in done.made if _optional_values(row) == _nothing]
+            raise StorageError(f"the ledger of {new.name} is not what it was a moment ago")
+        plain = [_plain_values(record) for record in changes.new if _optional_values(record) == _nothing]
         if plain:
             self.run_many(INSERT_PLAIN, plain)
-        if len(plain) < len(done.made):
-            full = (_decision_values(row) for row in done.made if _optional_values(row) != _nothing)
+        if len(plain) < len(changes.new):
+            full = (_decision_values(record) for record in changes.new if _optional_values(record) != _nothing)
             self.run_many(INSERT_DECISION, full)
-        if done.changed:
-            self.run_many(CHANGE_DECISION, map(_changed_values, done.changed))
-        if done.entries:
-            self.run_many(INSERT_ENTRY, map(_entry_values, done.entries))
+        if changes.changed:
+            self.run_many(CHANGE_DECISION, map(_changed_values, changes.changed))
+        if changes.entries:
+            self.run_many(INSERT_ENTRY, map(_entry_values, changes.entries))
 
     def touch(self, now: int) -> None:
-        """Write something, to see whether that is possible."""
+        """Write something, to check that the storage accepts writes."""
         self.run("UPDATE meta SET value = ? WHERE name = 'checked'", (now,))
 
     # The schema.
 
     def prepare_schema(self, exists: bool, id: str, ordered: str) -> None:
-        """Make the tables, or check that they are of this version."""
+        """Create the tables, or check that their version is the expected one."""
         if not exists:
             for statement in SCHEMA:
                 self.run(statement.format(id=id, ordered=ordered))
@@ -275,90 +277,90 @@ class Store(ABC):
         if version != VERSION:
             newer = isinstance(version, int) and version > VERSION
             what = "upgrade sparingly" if newer else "it was not made by a release of sparingly"
-            raise StorageDoubt(
+            raise StorageError(
                 f"{self.name} has schema version {version}, this sparingly knows version {VERSION}: {what}"
             )
 
 
-def read_log(read: Reading, agent: int, after: int, upto: int) -> Iterator[DecisionRow | EntryRow]:
-    """Decisions and entries of an agent behind record `after`, up to `upto`, in their order, a page at a time."""
+def read_log(read: Select, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
+    """The log of an agent after record `after`, up to record `upto`, read in chunks."""
     while after < upto:
-        records, after = log_page(read, agent, after, upto)
+        records, after = read_log_chunk(read, agent, after, upto)
         yield from records
 
 
-def log_page(read: Reading, agent: int, after: int, upto: int) -> tuple[list[DecisionRow | EntryRow], int]:
-    """The next records behind `after`, not too many and not too large, and the number of the last one."""
-    last = min(after + PAGE, upto)
+def read_log_chunk(read: Select, agent: int, after: int, upto: int) -> tuple[list[DecisionRecord | EntryRecord], int]:
+    """The next chunk of a log after record `after`, and the seq of its last record."""
+    last = min(after + CHUNK, upto)
     sizes = read(f"{SIZES} AND seq > ? AND seq <= ? ORDER BY seq", (agent, after, last))
     fit = fitting(sizes)
     if fit < len(sizes):
-        last = sizes[fit][0] - 1  # up to the record before the one that is too much
+        last = sizes[fit][0] - 1  # up to the record before the first that does not fit
     span = (agent, after, last)
-    records: list[DecisionRow | EntryRow] = []
-    records += [DecisionRow(*row) for row in read(f"{DECISIONS} AND seq > ? AND seq <= ?", span)]
-    records += [EntryRow(*row) for row in read(f"{ENTRIES} AND seq > ? AND seq <= ?", span)]
+    records: list[DecisionRecord | EntryRecord] = []
+    records += [DecisionRecord(*row) for row in read(f"{DECISIONS} AND seq > ? AND seq <= ?", span)]
+    records += [EntryRecord(*row) for row in read(f"{ENTRIES} AND seq > ? AND seq <= ?", span)]
     return sorted(records, key=lambda record: record.seq), last
 
 
 def fitting(sizes: Sequence[tuple[int, int]]) -> int:
-    """How many of these records, (seq, size) each, go on one page: at least one."""
+    """How many of these records, given as (seq, size), fit into CHUNK_BYTES: at least one."""
     total = 0
     for count, (_, size) in enumerate(sizes):
         total += size
-        if total > PAGE_BYTES and count > 0:
+        if total > CHUNK_BYTES and count > 0:
             return count
     return len(sizes)
 
 
-def read_agents(read: Reading, name: str | None = None) -> list[AgentRow]:
-    """All agents by name, or the one of this name."""
+def read_agents(read: Select, name: str | None = None) -> list[AgentRecord]:
+    """All agents, ordered by name; or only the one of this name."""
     if name is not None:
-        return [AgentRow(*row) for row in read(FIND_AGENT, (name,))]
-    return [AgentRow(*row) for row in read(f"{AGENTS} WHERE {LIVING} ORDER BY name")]
+        return [AgentRecord(*row) for row in read(FIND_AGENT, (name,))]
+    return [AgentRecord(*row) for row in read(f"{AGENTS} WHERE {NOT_DELETED} ORDER BY name")]
 
 
-def read_buried(read: Reading) -> list[int]:
-    """Agents that were deleted and whose records are still there."""
-    return [row[0] for row in read(f"SELECT id FROM agents WHERE NOT {LIVING}")]
+def read_deleted(read: Select) -> list[int]:
+    """The ids of deleted agents that still have records."""
+    return [row[0] for row in read(f"SELECT id FROM agents WHERE NOT {NOT_DELETED}")]
 
 
 def read_decisions(
-    read: Reading, agent: int, before: int | None, limit: int, payload: bool = True
-) -> tuple[list[DecisionRow], bool]:
-    """The latest decisions before record `before`, newest first, and whether there are more."""
+    read: Select, agent: int, before: int | None, limit: int, payload: bool = True
+) -> tuple[list[DecisionRecord], bool]:
+    """The latest decisions before record `before`, newest first, and whether more follow."""
     where, arguments = "AND seq < ? ORDER BY seq DESC", (agent, 2**62 if before is None else before)
     return _page(read, where, arguments, limit, DECISIONS if payload else WITHOUT_PAYLOAD)
 
 
-def read_asks(read: Reading, agent: int, status: str, after: int, limit: int) -> tuple[list[DecisionRow], bool]:
-    """The asks of a status behind record `after`, oldest first, and whether there are more."""
+def read_asks(read: Select, agent: int, status: str, after: int, limit: int) -> tuple[list[DecisionRecord], bool]:
+    """The asks with this status after record `after`, oldest first, and whether more follow."""
     return _page(read, "AND ask = 1 AND status = ? AND seq > ? ORDER BY seq", (agent, status, after), limit, DECISIONS)
 
 
 def _page(
-    read: Reading, where: str, arguments: tuple[Any, ...], limit: int, select: str
-) -> tuple[list[DecisionRow], bool]:
+    read: Select, where: str, arguments: tuple[Any, ...], limit: int, select: str
+) -> tuple[list[DecisionRecord], bool]:
     sizes = read(f"{SIZES} {where} LIMIT ?", (*arguments, limit + 1))
     fit = fitting(sizes[:limit]) if select is DECISIONS else min(len(sizes), limit)
     rows = read(f"{select} {where} LIMIT ?", (*arguments, fit)) if fit else []
-    return [DecisionRow(*row) for row in rows], len(sizes) > fit
+    return [DecisionRecord(*row) for row in rows], len(sizes) > fit
 
 
-def read_decision(read: Reading, agent: int, event_id: str) -> DecisionRow | None:
-    """The decision with this id."""
+def read_decision(read: Select, agent: int, event_id: str) -> DecisionRecord | None:
+    """The decision with this id, or None."""
     rows = read(FIND_DECISION, (agent, event_id))
-    return DecisionRow(*rows[0]) if rows else None
+    return DecisionRecord(*rows[0]) if rows else None
 
 
-def read_due(read: Reading) -> dict[str, int]:
-    """The agents with asks that expire or close some day, and when the first of each does."""
+def read_due(read: Select) -> dict[str, int]:
+    """The names of agents with asks that will expire or close, and when the first of each does."""
     sql = "SELECT name, MIN(due) FROM decisions JOIN agents ON id = agent WHERE due IS NOT NULL GROUP BY name"
     return dict(read(sql))
 
 
-def read_counters(read: Reading, agent: int, places: Sequence[int]) -> list[tuple[int, ...]]:
-    """(seq, at, granted, spent, held, asks, answers) of the records at these places in the log."""
+def read_counters(read: Select, agent: int, places: Sequence[int]) -> list[tuple[int, ...]]:
+    """(seq, at, granted, spent, held, asks, answers) of the records with these seqs."""
     marks = ", ".join("?" * len(places))
     columns = "seq, at, granted, spent, held, asks, answers"
     rows: list[tuple[int, ...]] = []

@@ -1,6 +1,7 @@
-"""Reads the bodies of requests, strictly: what could be meant in two ways, or stored only by half, is refused.
+"""Decodes request bodies strictly: ambiguous JSON, and JSON that cannot be stored without loss, is refused.
 
-JSON leaves open what a repeated key, NaN, 1e999 or half a surrogate pair means. Here each is an error with a reason.
+The JSON standard does not say what a repeated key, NaN, 1e999 or a lone surrogate means. Here each is an error that
+explains itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from sparingly.serve.contract import DEEPEST
-from sparingly.serve.problems import Malformed, Unfit
+from sparingly.serve.http_errors import BadRequest, Unprocessable
 
 T = TypeVar("T")
 
@@ -22,30 +23,30 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
-        # `add` returns None, which is what carries the search on.
+        # `add` returns None, so the search continues.
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise Malformed(f"the key {twice[:80]!r} stands twice in one object")
+        raise BadRequest(f"the key {twice[:80]!r} stands twice in one object")
     return result
 
 
 def _constant(word: str) -> NoReturn:
-    raise Malformed(f"{word} is not JSON")
+    raise BadRequest(f"{word} is not JSON")
 
 
 def _float(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise Malformed(f"the number {text[:40]} is too large")
+        raise BadRequest(f"the number {text[:40]} is too large")
     return value
 
 
 def _whole(text: str) -> int:
     if len(text) > 400:
-        raise Malformed(f"a whole number has {len(text):,} digits; at most 400 are read")
+        raise BadRequest(f"a whole number has {len(text):,} digits; at most 400 are read")
     return int(text)
 
 
-# Calls for each number cost more than all else: they are made only where a number may be too large.
+# Calling a hook for every number is slow, so the careful decoder runs only if a number may be too large.
 _careful = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_whole, strict=True
 )
@@ -55,17 +56,17 @@ _large_bytes = re.compile(_large.pattern.encode())
 
 
 def parse(body: bytes) -> Any:
-    """The value of a JSON document in UTF-8."""
+    """Parse a JSON document in UTF-8."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Malformed(f"the body is not UTF-8: byte {error.start} does not belong there") from None
+        raise BadRequest(f"the body is not UTF-8: byte {error.start} does not belong there") from None
     if not text.strip():
-        raise Malformed("the body is empty; JSON was expected")
+        raise BadRequest("the body is empty; JSON was expected")
     try:
         value = (_careful if _large.search(text) else _decoder).decode(text)
     except json.JSONDecodeError as error:
-        raise Malformed(f"the body is not JSON: {error.msg}, line {error.lineno}, column {error.colno}") from None
+        raise BadRequest(f"the body is not JSON: {error.msg}, line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise _too_deep() from None
     if text.count("[") + text.count("{") > DEEPEST:
@@ -75,8 +76,8 @@ def parse(body: bytes) -> Any:
     return value
 
 
-def _too_deep() -> Malformed:
-    return Malformed(f"the body is nested more than {DEEPEST} levels deep")
+def _too_deep() -> BadRequest:
+    return BadRequest(f"the body is nested more than {DEEPEST} levels deep")
 
 
 def _check_depth(value: Any, level: int) -> None:
@@ -89,7 +90,7 @@ def _check_depth(value: Any, level: int) -> None:
 
 
 def _check_characters(value: Any) -> None:
-    """A lone surrogate is no character: it can be written in JSON, but not in UTF-8."""
+    """Refuse lone surrogates: JSON can escape them, but UTF-8 cannot encode them."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_characters(key)
@@ -98,7 +99,7 @@ def _check_characters(value: Any) -> None:
         for item in value:
             _check_characters(item)
     elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
-        raise Malformed("a string has one half of a surrogate pair (\\ud800 … \\udfff) without the other")
+        raise BadRequest("a string has one half of a surrogate pair (\\ud800 … \\udfff) without the other")
 
 
 _key = re.compile(rb'"([^"]*)"\s*:')
@@ -106,15 +107,15 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def _without_numbers(body: bytes) -> bytes:
-    """The body without its list of numbers, if it has one: no key can be in there, and to look takes its time."""
+    """Cut out a list of numbers, if there is one: it cannot hold a key, and searching it is slow."""
     start, end = body.find(b"["), body.rfind(b"]")
     return body if start < 0 or body.find(b'"', start, end) >= 0 else body[:start] + body[end:]
 
 
-def _plainly(body: bytes, kind: type[T]) -> T | None:
-    """A body that is one flat object without escapes and without a key twice, decoded at once; None for all others.
+def _decode_flat(body: bytes, kind: type[T]) -> T | None:
+    """Decode a body that is one flat object without escapes or repeated keys; returns None for all others.
 
-    msgspec is as strict as `parse` in all but repeated keys, and many times as fast.
+    This is the fast path: msgspec is as strict as `parse` except about repeated keys, and many times faster.
     """
     if b"\\" in body or body.find(b"{", body.find(b"{") + 1) >= 0:
         return None
@@ -122,7 +123,7 @@ def _plainly(body: bytes, kind: type[T]) -> T | None:
     if len(keys) > 1 and len(set(keys)) < len(keys):
         return None
     if b"payload" in keys and (body.count(b"[") >= DEEPEST or _large_bytes.search(body)):
-        return None  # all other numbers and lists have limits of their own
+        return None  # the types limit all other numbers and lists
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind, strict=True)
@@ -133,13 +134,13 @@ def _plainly(body: bytes, kind: type[T]) -> T | None:
         return None
 
 
-def read(body: bytes, kind: type[T]) -> T:
-    """A body as its type, or the reason why it is none."""
-    plain = _plainly(body, kind)
+def decode(body: bytes, kind: type[T]) -> T:
+    """Decode a body as this type. Raises BadRequest if it is not JSON, Unprocessable if it does not fit the type."""
+    plain = _decode_flat(body, kind)
     if plain is not None:
         return plain
     value = parse(body)
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise Unfit(str(error)) from None
+        raise Unprocessable(str(error)) from None

@@ -1,4 +1,4 @@
-"""The log of an agent as a file: JSON lines or Parquet, written page by page, so that its length does not matter."""
+"""Exports the log of an agent as JSON lines or Parquet, in chunks, so that logs may be larger than memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from sparingly.serve.answers import log_head, log_line
-from sparingly.serve.rows import AgentRow
-from sparingly.serve.store import PAGE, Reading, log_page, read_log
+from sparingly.serve.records import AgentRecord
+from sparingly.serve.store import CHUNK, Select, read_log, read_log_chunk
+from sparingly.serve.views import log_head, log_line
 
 WHOLE, REAL, TEXT = pyarrow.int64(), pyarrow.float64(), pyarrow.string()
 COLUMNS = pyarrow.schema(
@@ -24,9 +24,9 @@ COLUMNS = pyarrow.schema(
 )  # fmt: skip
 
 
-def json_lines(read: Reading, agent: AgentRow, after: int) -> tuple[bytes, int]:
-    """The page of the log behind record `after`, and its last record; the agent itself comes before the first."""
-    records, last = log_page(read, agent.id, after, agent.seq) if after < agent.seq else ([], agent.seq)
+def json_lines(read: Select, agent: AgentRecord, after: int) -> tuple[bytes, int]:
+    """The next chunk of the log after record `after`, and the seq of its last record. The agent itself comes first."""
+    records, last = read_log_chunk(read, agent.id, after, agent.seq) if after < agent.seq else ([], agent.seq)
     head = [_line(log_head(agent))] if after == 0 else []
     return b"".join([*head, *(_line(log_line(record)) for record in records)]), last
 
@@ -35,8 +35,8 @@ def _line(record: dict[str, object]) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def write_parquet(read: Reading, agent: AgentRow, after: int, path: Path) -> None:
-    """The same as a Parquet file; the agent itself is in the metadata of the schema."""
+def write_parquet(read: Select, agent: AgentRecord, after: int, path: Path) -> None:
+    """Write the log as a Parquet file, with the agent itself in the metadata of the schema."""
     schema = COLUMNS.with_metadata({"sparingly.agent": json.dumps(log_head(agent))})
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         rows: list[dict[str, object]] = []
@@ -44,7 +44,7 @@ def write_parquet(read: Reading, agent: AgentRow, after: int, path: Path) -> Non
             row = {name: getattr(record, name, None) for name in schema.names}
             row["kind"] = getattr(record, "kind", "decision")
             rows.append(row)
-            if len(rows) == PAGE:
+            if len(rows) == CHUNK:
                 writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
                 rows = []
         writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))

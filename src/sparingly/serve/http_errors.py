@@ -1,18 +1,18 @@
-"""What the service says when it does not do what it was asked: problem documents (RFC 9457), each with its status.
+"""The errors of the service. Each has an HTTP status, and becomes a problem document (RFC 9457).
 
-Problem
-├── Malformed 400    not JSON, or JSON that can be read in two ways
+HttpError
+├── BadRequest 400            not JSON, or ambiguous JSON
 ├── Unauthorized 401
-├── Missing 404      no such agent, decision or path
-├── WrongMethod 405
-├── Conflict 409     the same id with another content, or a step that the state does not allow
-├── TooLarge 413
-├── WrongType 415    the body is not application/json
-├── WrongHost 421    a name that is not this machine's
-├── Unfit 422        well-formed, but it does not fit the contract or the agent
+├── NotFound 404              no such agent, decision or path
+├── MethodNotAllowed 405
+├── Conflict 409              an id was used for something else, or the current status does not allow the operation
+├── ContentTooLarge 413
+├── UnsupportedMediaType 415  the body is not application/json
+├── MisdirectedRequest 421    the host name is not local
+├── Unprocessable 422         valid JSON, but it does not fit the contract or the agent
 ├── HeadersTooLarge 431
 ├── InternalError 500
-└── Unavailable 503  the storage cannot be trusted at this moment: nothing is asked
+└── Unavailable 503           the storage cannot be trusted at the moment, so nothing is asked
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 from sparingly.serve import contract
 
 
-class Problem(Exception):
-    """The root of all refusals; `headers` go with the answer."""
+class HttpError(Exception):
+    """The base of all errors of the service; `headers` are added to the response."""
 
     status = 500
     title = "Internal error"
@@ -39,24 +39,24 @@ class Problem(Exception):
         return msgspec.json.encode(contract.Problem(kind, self.title, self.status, self.detail, instance))
 
 
-class InternalError(Problem):
-    """A mistake of ours: the log of the service has the details."""
+class InternalError(HttpError):
+    """A bug in the service; its log has the details."""
 
 
-class Malformed(Problem):
+class BadRequest(HttpError):
     status, title = 400, "Malformed"
 
 
-class Unauthorized(Problem):
+class Unauthorized(HttpError):
     status, title = 401, "Unauthorized"
     headers = ((b"www-authenticate", b'Bearer realm="sparingly"'),)
 
 
-class Missing(Problem):
+class NotFound(HttpError):
     status, title = 404, "Not found"
 
 
-class WrongMethod(Problem):
+class MethodNotAllowed(HttpError):
     status, title = 405, "Method not allowed"
 
     def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
@@ -64,32 +64,32 @@ class WrongMethod(Problem):
         self.headers = ((b"allow", ", ".join(allowed).encode()),)
 
 
-class Conflict(Problem):
+class Conflict(HttpError):
     status, title = 409, "Conflict"
 
 
-class TooLarge(Problem):
+class ContentTooLarge(HttpError):
     status, title = 413, "Too large"
 
 
-class WrongType(Problem):
+class UnsupportedMediaType(HttpError):
     status, title = 415, "Wrong content type"
 
 
-class WrongHost(Problem):
+class MisdirectedRequest(HttpError):
     status, title = 421, "Wrong host"
 
 
-class Unfit(Problem):
+class Unprocessable(HttpError):
     status, title = 422, "Does not fit"
 
 
-class HeadersTooLarge(Problem):
+class HeadersTooLarge(HttpError):
     status, title = 431, "Headers too large"
 
 
-class Unavailable(Problem):
-    """Nothing was asked for, as far as the caller knows; the same event_id tells later what became of it."""
+class Unavailable(HttpError):
+    """The outcome is unknown to the caller; a retry with the same event_id will tell."""
 
     status, title = 503, "Unavailable"
     headers = ((b"retry-after", b"1"),)

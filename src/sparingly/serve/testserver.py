@@ -1,4 +1,4 @@
-"""A service on this machine for a while: for examples, for notebooks, and for tests of programs that use the client."""
+"""Runs a temporary local service, for examples, notebooks, and tests of programs that use the client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparingly.errors import SparinglyError
 
 @contextmanager
 def service(url: str | None = None) -> Iterator[str]:
-    """The address of a service: the given one, or one that runs here until the end, in a temporary folder.
+    """Run a service in a temporary folder until the end of the block, and give its URL; a given `url` is passed on.
 
     >>> from sparingly import Client
     >>> with service() as url, Client(url) as client:

@@ -1,0 +1,59 @@
+"""Current estimates of all actions with their intervals, and the threshold for asking."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sparingly.ledger import GRANTED
+from sparingly.rules import width as width_of
+from sparingly.serve.contract import OFUL, Estimate, Estimates
+from sparingly.serve.factory import granted_by_now
+
+if TYPE_CHECKING:
+    from sparingly.serve.live_agent import LiveAgent
+
+
+def estimate_actions(live: LiveAgent, context: str | int | None) -> Estimates:
+    """Estimate every action in one context, or for the features of the latest decision."""
+    if isinstance(live.body.learner, OFUL):
+        return Estimates(_by_features(live), threshold(live), None)
+    contexts = live.body.contexts
+    u = live.context_index(context if context is not None or contexts is None else 0)
+    place = None if contexts is None else contexts[u]
+    columns = (live.agent.asked[u].tolist(), live.agent.answered[u].tolist(), live.agent.means[u].tolist())
+    listed = [_of_arm(live, place, a, *numbers) for a, numbers in enumerate(zip(*columns, strict=True))]
+    return Estimates(listed, threshold(live), contexts)
+
+
+def _of_arm(live: LiveAgent, place: str | None, action: int, asked: int, answered: int, mean: float) -> Estimate:
+    """The mean reward of an action with the paper's interval around it, on the agent's scale of rewards."""
+    body, rounds = live.body, max(live.agent.decisions, 1)
+    cells = len(body.actions or []) * len(body.contexts or [""])
+    name, width = live.action_name(action), float(width_of(asked, rounds, cells))
+    if answered == 0:
+        return Estimate(name, place, None, None, None, asked, 0, width)
+    low, span = body.rewards.low, body.rewards.high - body.rewards.low
+    half = 0.5 * width_of(answered, rounds, cells)
+    middle, bottom, top = (low + span * at for at in (mean, max(mean - half, 0.0), min(mean + half, 1.0)))
+    return Estimate(name, place, middle, bottom, top, asked, answered, width)
+
+
+def _by_features(live: LiveAgent) -> list[Estimate]:
+    if live.latest_context is None:
+        return []
+    values, halves, widths = (column.tolist() for column in live.agent.predict(live.latest_context))
+    return [
+        Estimate(live.action_name(a), None, mean, mean - half, mean + half, None, None, width)
+        for a, (mean, half, width) in enumerate(zip(values, halves, widths, strict=True))
+    ]
+
+
+def threshold(live: LiveAgent) -> float | None:
+    """The threshold for the next decision, with the budget as it has grown until now."""
+    account = live.agent.ledger.account
+    granted, _ = granted_by_now(live.record, live.body, live.now, live.record.decisions)
+    before, account[GRANTED] = int(account[GRANTED]), granted
+    bar = live.agent.threshold
+    account[GRANTED] = before  # reading an estimate must not change the agent
+    return None if math.isinf(bar) else bar

@@ -1,0 +1,420 @@
+"""An agent in memory: turns requests into records of its log, and applies records that were written elsewhere.
+
+A LiveAgent changes nothing but itself. The writer takes its changes and stores them in one transaction; if that fails,
+the LiveAgent is dropped and loaded again from the store. Replaying the log gives exactly the same state as the live
+calls that wrote it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from sparingly.agent import Agent
+from sparingly.errors import InvalidInput
+from sparingly.ledger import GRANTED, SPENT, UNIT
+from sparingly.saving import dumps, loads
+from sparingly.serve.contract import OFUL, AgentBody, DecisionBody
+from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
+from sparingly.serve.http_errors import Conflict, NotFound, Unprocessable
+from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
+
+SEEN = ("open", "answered", "unanswered")  # statuses of asks that someone has seen
+
+
+@dataclass
+class Changes:
+    """What a LiveAgent has done in a batch, to be stored in one transaction."""
+
+    before: AgentRecord  # the counters at the start of the batch
+    after: AgentRecord
+    new: list[DecisionRecord]
+    changed: list[DecisionRecord]
+    entries: list[EntryRecord]
+
+
+@dataclass
+class LiveAgent:
+    """An agent with its counters, and what has changed since they were last stored."""
+
+    record: AgentRecord
+    body: AgentBody
+    agent: Agent
+    applied: int = 0  # seq of the last record that the agent has applied
+    snapshot_seq: int = 0  # seq of the record that the last snapshot was taken after
+    next_due: int | None = None  # when the next ask expires or closes
+    latest_context: Any = None  # of the last decision; for the estimates of linear agents
+    now: int = 0
+    _before: AgentRecord | None = None
+    _new: dict[str, DecisionRecord] = field(default_factory=dict)
+    _changed: dict[str, DecisionRecord] = field(default_factory=dict)
+    _entries: list[EntryRecord] = field(default_factory=list)
+    _bookings: dict[tuple[str, str], EntryRecord] = field(default_factory=dict)
+    _found: dict[str, DecisionRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._context_indices = {name: place for place, name in enumerate(self.body.contexts or [])}
+
+    @classmethod
+    def load(cls, record: AgentRecord, snapshot: tuple[int, str] | None = None) -> LiveAgent:
+        """Load a stored agent as of the snapshot, or as it was created; `apply` brings it up to date."""
+        body = msgspec.json.decode(record.body, type=AgentBody)
+        if snapshot is None:
+            return cls(record, body, make_agent(body))
+        seq, text = snapshot
+        return cls(
+            record, body, loads(text, name=f"the snapshot of agent {record.name}"), applied=seq, snapshot_seq=seq
+        )
+
+    # A batch: begin, handle requests, collect the changes.
+
+    def begin(self, record: AgentRecord, now: int) -> None:
+        """Start a batch from the stored counters. Time never goes backwards."""
+        assert record.seq == self.applied, "some records of the log have not been applied"
+        self.record, self.now = record, max(now, record.last_at)
+        self._before = dataclasses.replace(record)
+        self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
+
+    def add_found(self, decisions: Iterable[DecisionRecord], bookings: Iterable[EntryRecord]) -> None:
+        """Take in what the store has under the ids of this batch."""
+        # An ask that expired at the start of this batch is not stored yet, so the record in memory is newer.
+        self._found.update((record.event_id, self._changed.get(record.event_id, record)) for record in decisions)
+        self._bookings.update(((record.kind, record.key), record) for record in bookings)
+
+    def changes(self) -> Changes | None:
+        """The changes to store, or None."""
+        assert self._before is not None
+        if self.record.seq == self._before.seq:
+            return None
+        changed = [record for event_id, record in self._changed.items() if event_id not in self._new]
+        return Changes(self._before, self.record, list(self._new.values()), changed, self._entries)
+
+    def find(self, event_id: str) -> DecisionRecord:
+        """A decision from this batch or from the store."""
+        record = self._new.get(event_id) or self._found.get(event_id)
+        if record is None:
+            raise NotFound(f"agent {self.record.name} has made no decision with the event_id {event_id}")
+        return record
+
+    # Requests.
+
+    def decide(self, wanted: DecisionBody, event_id: str | None = None) -> DecisionRecord:
+        """Make a decision, or return the one that was made for this event_id."""
+        context, stored = self._context(wanted)
+        payload, digest = _payload(wanted.payload), fingerprint(stored, wanted)
+        if event_id is not None:
+            known = self._new.get(event_id) or self._found.get(event_id)
+            if known is not None:
+                if known.fingerprint != digest:
+                    raise Conflict(f"the event_id {event_id} was used before for another decision; choose a new one")
+                return known
+        granted, accrued = self._granted_by_now(self.record.decisions + 1)
+        self.agent.ledger.account[GRANTED] = granted
+        try:
+            decision = self.agent.decide(context)
+        except InvalidInput as error:
+            raise Unprocessable(str(error)) from None
+        self.record.granted, self.record.accrued = granted, accrued
+        self.record.decisions += 1
+        self.latest_context = context
+        cost, ask = self._cost(decision.action), decision.ask
+        reason = "width_reaches_threshold" if ask else "below_threshold"
+        if not ask and self.record.spent + self.record.held + cost > granted:
+            reason = "budget_exhausted"
+        if ask and self.record.paused:
+            self.agent.withdraw(decision.id)
+            ask, reason = False, "paused"
+        status, lease, due = self._charge_or_hold(cost, wanted.defer) if ask else ("not_asked", None, None)
+        event_id = event_id or f"{self.now:x}-{secrets.token_hex(8)}"
+        record = DecisionRecord(
+            *self._next_counters(), event_id, decision.id, digest, stored, payload, decision.action, int(ask), reason,
+            decision.width, None if math.isinf(decision.threshold) else decision.threshold, cost, lease, status, due,
+        )  # fmt: skip
+        self._new[record.event_id] = record
+        return record
+
+    def _charge_or_hold(self, cost: int, defer: bool) -> tuple[str, int | None, int | None]:
+        """Charge an ask, or hold it; returns its status, when its lease expires, and when it is due."""
+        self.record.asks += 1
+        if defer:
+            self.record.held += cost
+            self.record.held_asks += 1
+            lease = self.now + round(self.body.lease * MICRO)
+            self.expect(lease)
+            return "held", lease, lease
+        self.record.spent += cost
+        self.record.open_asks += 1
+        return "open", None, self._closing_time()
+
+    def _closing_time(self) -> int | None:
+        """When an ask that opens now will close, or None."""
+        after = self.body.unanswered.close_after
+        if after is None:
+            return None
+        due = self.now + round(after * MICRO)
+        self.expect(due)
+        return due
+
+    def expect(self, due: int) -> None:
+        """Note that an ask becomes due at this time."""
+        self.next_due = due if self.next_due is None else min(due, self.next_due)
+
+    def observe(self, event_id: str, reward: float) -> DecisionRecord:
+        """Record the reward of a decision, and learn from it."""
+        record = self.find(event_id)
+        if record.status == "answered":
+            if record.reward != reward:
+                raise Conflict(f"{event_id} was answered before with {record.reward:g}; an answer cannot be changed")
+            return record
+        if record.status not in SEEN:
+            raise Conflict(f"{event_id} awaits no answer: it is {record.status.replace('_', ' ')}")
+        self._check_reward(reward)
+        record.late = int(record.status == "unanswered")
+        record.learned = int(not record.late or self.body.unanswered.late == "learn")
+        if record.learned:
+            self.agent.observe(record.number, self._scaled(reward))
+        self.record.open_asks -= not record.late
+        self.record.answers += 1
+        record.status, record.due, record.reward, record.answered = "answered", None, reward, self.now
+        self._add_entry("feedback", record.event_id, record.number, reward=reward, learned=record.learned)
+        return self._mark_changed(record)
+
+    def activate(self, event_id: str) -> DecisionRecord:
+        """Spend a held ask: it is shown to someone now."""
+        record = self.find(event_id)
+        if record.lease is not None and record.status in SEEN:
+            return record
+        if record.status != "held":
+            raise Conflict(f"{event_id} cannot be activated: it is {record.status.replace('_', ' ')}")
+        self._end_hold(record.cost)
+        self.record.spent += record.cost
+        self.record.open_asks += 1
+        record.status, record.due = "open", self._closing_time()
+        self._add_entry("activate", record.event_id, record.number, amount=record.cost)
+        return self._mark_changed(record)
+
+    def release(self, event_id: str) -> DecisionRecord:
+        """Refund a held ask: nobody has seen it."""
+        record = self.find(event_id)
+        if record.status in ("released", "expired"):
+            return record
+        if record.status != "held":
+            raise Conflict(f"{event_id} cannot be released: it is {record.status.replace('_', ' ')}")
+        return self._refund(record, "release", "released")
+
+    def _refund(self, record: DecisionRecord, kind: str, status: str) -> DecisionRecord:
+        self._end_hold(record.cost)
+        self.record.asks -= 1
+        self.agent.withdraw(record.number)
+        record.status, record.due = status, None
+        self._add_entry(kind, record.event_id, record.number, amount=record.cost)
+        return self._mark_changed(record)
+
+    def _end_hold(self, cost: int) -> None:
+        self.record.held -= cost
+        self.record.held_asks -= 1
+
+    def sweep(self, due: Iterable[DecisionRecord]) -> None:
+        """Expire or close these asks, which are due; they come in the order of their due times."""
+        for record in due:
+            if record.status == "held":
+                self._refund(record, "expire", "expired")
+            else:
+                self.record.open_asks -= 1
+                record.status, record.due = "unanswered", None
+                self._add_entry("close", record.event_id, record.number)
+                self._mark_changed(record)
+
+    def grant(self, grant_id: str, amount: float) -> EntryRecord:
+        """Add to the budget, once for each grant_id."""
+        units = units_of(amount)
+        known = self._known_booking("grant", grant_id, units)
+        if known is not None:
+            return known
+        granted, accrued = self._granted_by_now(self.record.decisions)
+        if granted + units > MOST:
+            raise Unprocessable(f"the budget would exceed {MOST / UNIT:g}")
+        self.record.granted, self.record.accrued = granted + units, accrued
+        return self._add_entry("grant", grant_id, amount=units)
+
+    def charge(self, charge_id: str, amount: float) -> EntryRecord:
+        """Spend budget for asks that are not in the log, once for each charge_id."""
+        units = -units_of(-amount)  # rounded up, as costs are
+        known = self._known_booking("charge", charge_id, units)
+        if known is not None:
+            return known
+        granted, accrued = self._granted_by_now(self.record.decisions)
+        left = granted - self.record.spent - self.record.held
+        if units > left:
+            raise Conflict(f"{amount:g} cannot be charged: only {left / UNIT:g} is left; grant the difference first")
+        self.record.granted, self.record.accrued = granted, accrued
+        self.record.spent += units
+        self.agent.ledger.account[SPENT] += units
+        return self._add_entry("charge", charge_id, amount=units)
+
+    def _known_booking(self, kind: str, key: str, units: int) -> EntryRecord | None:
+        known = self._bookings.get((kind, key))
+        if known is not None and known.amount != units:
+            raise Conflict(f"the {kind}_id {key} was used before for {known.amount / UNIT:g}; choose a new one")
+        return known
+
+    def pause(self, paused: bool) -> None:
+        """Stop asking, or start again."""
+        if bool(self.record.paused) != paused:
+            self.record.paused = int(paused)
+            self._add_entry("pause" if paused else "resume", "")
+
+    # The log.
+
+    def _next_counters(self) -> tuple[int, int, int, int, int, int, int, int]:
+        """The first fields of the next record: its position in the log, and the counters as they are now."""
+        record = self.record
+        record.seq += 1
+        record.last_at = self.now
+        self.applied = record.seq
+        self.agent.ledger.account[GRANTED] = record.granted
+        return record.id, record.seq, self.now, record.granted, record.spent, record.held, record.asks, record.answers
+
+    def _add_entry(
+        self, kind: str, key: str, number: int = 0, amount: int = 0, reward: float | None = None, learned: int = 0
+    ) -> EntryRecord:
+        record = EntryRecord(*self._next_counters(), kind, key, number, amount, reward, learned)
+        self._entries.append(record)
+        if kind in ("grant", "charge"):
+            self._bookings[kind, key] = record
+        return record
+
+    def _mark_changed(self, record: DecisionRecord) -> DecisionRecord:
+        self._changed[record.event_id] = record
+        return record
+
+    def apply(self, records: Iterable[DecisionRecord | EntryRecord]) -> None:
+        """Apply records that another process wrote, or this one before a restart."""
+        for record in records:
+            self.agent.ledger.account[GRANTED] = record.granted
+            assert record.seq == self.applied + 1, (
+                f"record {self.applied + 1} is missing in the log of {self.record.name}"
+            )
+            if isinstance(record, DecisionRecord):
+                self._apply_decision(record)
+            else:
+                self._apply_entry(record)
+            self.applied = record.seq
+
+    def _apply_decision(self, record: DecisionRecord) -> None:
+        self.latest_context = json.loads(record.context)
+        # A paused agent asked, and withdrew the ask at once.
+        was_asked = bool(record.ask) or record.reason == "paused"
+        decision = self.agent.replay(self.latest_context, record.action, was_asked)
+        assert decision.id == record.number, f"decision {record.number} of {self.record.name} is out of its order"
+        if record.reason == "paused":
+            self.agent.withdraw(decision.id)
+        if record.due is not None:
+            self.expect(record.due)
+
+    def _apply_entry(self, record: EntryRecord) -> None:
+        if record.kind == "feedback" and record.learned:
+            assert record.reward is not None
+            self.agent.observe(record.number, self._scaled(record.reward))
+        elif record.kind in ("release", "expire"):
+            self.agent.withdraw(record.number)
+        elif record.kind == "charge":
+            self.agent.ledger.account[SPENT] += record.amount
+        elif record.kind == "activate" and self.body.unanswered.close_after is not None:
+            self.expect(record.at + round(self.body.unanswered.close_after * MICRO))
+
+    def restore_latest_context(self, context: str | None) -> None:
+        """Set the context of the last decision, which a snapshot does not hold."""
+        if context is not None:
+            self.latest_context = json.loads(context)
+
+    def snapshot(self) -> str:
+        """The state of the agent as text. It only saves time: the log has everything."""
+        return dumps(self.agent, check=False)
+
+    # Budgets, contexts, rewards.
+
+    def _granted_by_now(self, decisions: int) -> tuple[int, int]:
+        """The budget granted so far, and the part of it that came from growth, after this many decisions."""
+        return granted_by_now(self.record, self.body, self.now, decisions)
+
+    def _context(self, wanted: DecisionBody) -> tuple[Any, str]:
+        """The context in the form that the agent takes, and as JSON for the store."""
+        if isinstance(self.body.learner, OFUL):
+            if wanted.features is UNSET or wanted.context is not UNSET:
+                raise Unprocessable(
+                    "this agent decides by `features`, a row of numbers for each action, and no `context`"
+                )
+            actions = self.body.actions
+            if actions is not None and len(wanted.features) != len(actions):
+                raise Unprocessable(f"features have {len(wanted.features)} rows, but there are {len(actions)} actions")
+            if len({len(row) for row in wanted.features}) > 1:
+                raise Unprocessable("all rows of the features must have the same length")
+            return wanted.features, msgspec.json.encode(wanted.features).decode()
+        if wanted.features is not UNSET:
+            raise Unprocessable("this agent takes no `features`; a learner of type OFUL does")
+        index = self.context_index(None if wanted.context is UNSET else wanted.context)
+        return index, str(index)
+
+    def context_index(self, context: str | int | None) -> int:
+        """The index of a context that is given by name or by index."""
+        names = self.body.contexts
+        if names is None:
+            if context is not None and context != 0:
+                raise Unprocessable(f"this agent has no contexts; {context!r} was given")
+            return 0
+        if isinstance(context, int) and context < len(names):
+            return context
+        if isinstance(context, str) and context in self._context_indices:
+            return self._context_indices[context]
+        few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        raise Unprocessable(f"context must be one of {few}, or a number in 0 … {len(names) - 1}; not {context!r}")
+
+    def action_name(self, action: int) -> str | int:
+        """The name of an action, or its index if actions have no names."""
+        return action if self.body.actions is None else self.body.actions[action]
+
+    def _cost(self, action: int) -> int:
+        costs = self.body.costs
+        return UNIT if costs is None else cost_units_of(costs[action])
+
+    def _check_reward(self, reward: float) -> None:
+        low, high = self.body.rewards.low, self.body.rewards.high
+        if not low <= reward <= high:
+            raise Unprocessable(f"the reward must lie in {low:g} … {high:g}, not {reward:g}")
+
+    def _scaled(self, reward: float) -> float:
+        """Scale a reward to [0, 1] for tabular learners; linear learners take it unchanged."""
+        if isinstance(self.body.learner, OFUL):
+            return reward
+        low, high = self.body.rewards.low, self.body.rewards.high
+        return min(max((reward - low) / (high - low), 0.0), 1.0)
+
+
+def _payload(payload: Any) -> str | None:
+    return None if payload is UNSET else _text(payload)
+
+
+def _text(payload: Any, **options: Any) -> str:
+    """JSON as text. msgspec is fast, but does not write integers beyond 64 bits; json does."""
+    try:
+        return msgspec.json.encode(payload, **options).decode()
+    except OverflowError:
+        return json.dumps(payload, ensure_ascii=False, separators=(",", ":"), sort_keys="order" in options)
+
+
+def fingerprint(context: str, wanted: DecisionBody) -> str:
+    """A digest of the context, the payload and `defer`, to tell a retry from a different request."""
+    if wanted.payload is UNSET and len(context) < 30:
+        return f"{context}d" if wanted.defer else context  # short enough to serve as its own digest
+    payload = "" if wanted.payload is UNSET else _text(wanted.payload, order="sorted")
+    return hashlib.sha256(f"{context}\n{wanted.defer}\n{payload}".encode()).hexdigest()[:32]

@@ -1,0 +1,356 @@
+"""The single writer of a process: collects commands into batches, and commits each batch in one transaction.
+
+Callers submit *commands* and wait. While one batch is being committed, the next one fills up, so that a single disk
+sync serves every command in it (group commit). A response is sent only after its batch is durable. If a commit fails or
+its outcome is unknown, nobody is told to ask, and the live agents of that batch are rebuilt from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+
+from sparingly.errors import SparinglyError, UnreadableFile
+from sparingly.serve.http_errors import HttpError, InternalError, NotFound, Unavailable
+from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.records import AgentRecord
+from sparingly.serve.store import StorageError, Store
+
+BATCH = 256  # the most commands in one transaction
+QUEUE = 10_000  # the most commands that may wait
+TIMEOUT = 5.0  # seconds that a caller waits at most
+SNAPSHOT = 5_000  # log records between two snapshots
+log = structlog.get_logger("sparingly")
+
+
+class Command:
+    """What a caller wants from one agent. `work` does it, inside the transaction of a batch."""
+
+    __slots__ = ("agent", "booking", "event_id", "future", "outcome", "submitted", "work")
+
+    def __init__(
+        self, agent: str, work: Callable[[Batch], Any], event_id: str | None = None,
+        booking: tuple[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.agent, self.work, self.event_id, self.booking = agent, work, event_id, booking
+        self.submitted = time.monotonic()
+        self.future: asyncio.Future[Any] | None = None
+        self.outcome: Any = None
+
+
+class Batch:
+    """The commands of one transaction, the stored agents that they name, and the live agents that they have used."""
+
+    def __init__(self, writer: Writer, commands: Sequence[Command], found: dict[str, AgentRecord], now: int) -> None:
+        self.writer, self.commands, self.found, self.now = writer, commands, found, now
+        self.live_agents: dict[str, LiveAgent] = {}
+
+    def live_agent(self, name: str) -> LiveAgent:
+        """The live agent of this name, up to date with the log; asks that are due have expired."""
+        if name in self.live_agents:
+            return self.live_agents[name]
+        if name not in self.found:
+            raise NotFound(f"there is no agent {name}; PUT /v1/agents/{name} makes one")
+        live = self.writer.live_agent(self.found[name])
+        live.begin(self.found[name], self.now)
+        if live.next_due is not None and live.next_due <= live.now:
+            live.sweep(self.writer.store.find_due(live.record.id, live.now))
+            live.next_due = None  # read from the store again, once this batch is written
+            self.writer.next_due_unknown.add(name)
+        self._look_up(name, live)
+        self.live_agents[name] = live
+        return live
+
+    def _look_up(self, name: str, live: LiveAgent) -> None:
+        """Read what the store has under the ids that this batch mentions."""
+        mine = [command for command in self.commands if command.agent == name]
+        ids = list({command.event_id for command in mine if command.event_id is not None})
+        bookings = {command.booking for command in mine if command.booking is not None}
+        if ids or bookings:
+            store, agent = self.writer.store, live.record.id
+            live.add_found(store.find_decisions(agent, ids), store.find_bookings(agent, bookings))
+
+    def create(self, record: AgentRecord) -> bool:
+        """Create an agent; False if another process created one of this name at the same moment."""
+        created = False
+        while record.name not in self.found:
+            created = self.writer.store.insert_agent(record)
+            self.found |= self.writer.store.find_agents([record.name])
+        self.live_agent(record.name)
+        return created
+
+    def delete(self, name: str) -> None:
+        """Mark an agent as deleted, so that nobody finds it. Its records are removed later, a slice at a time."""
+        if name not in self.found:
+            raise NotFound(f"there is no agent {name}")
+        record = self.found.pop(name)
+        self.writer.store.mark_deleted(record.id)
+        self.writer.deleted.add(record.id)
+        self.writer.forget([name])
+        self.live_agents.pop(name, None)
+
+
+class Writer:
+    """All live agents of this process, and the queue of commands for them."""
+
+    def __init__(self, store: Store, timeout: float = TIMEOUT) -> None:
+        self.store, self.timeout = store, timeout
+        self.storage_error = ""  # what is wrong with the storage at the moment; empty if nothing is
+        self.batches = self.commands = 0  # how many were processed
+        self.next_due_unknown: set[str] = set()  # agents whose next_due must be read from the store
+        self.deleted: set[int] = set()  # deleted agents that still have records in the store
+        self._to_snapshot: list[LiveAgent] = []
+        self._live_agents: dict[str, LiveAgent] = {}
+        self._due_elsewhere: dict[str, int] = {}  # when asks are due of agents that are not live here
+        self._queue: deque[Command] = deque()
+        self._in_progress: Sequence[Command] = ()
+        self._wake = asyncio.Event()
+        self._pool = ThreadPoolExecutor(1, "sparingly-store")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Start processing commands."""
+        self._tasks = [asyncio.create_task(self._process()), asyncio.create_task(self._maintain())]
+
+    async def stop(self) -> None:
+        """Process what is in the queue, save snapshots, and stop."""
+        self._stopped = True
+        self._wake.set()
+        # Cancelling a batch could leave it between its statements and its commit, so it gets time to finish.
+        await asyncio.wait(self._tasks[:1], timeout=self.timeout)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._save_all_snapshots)
+        self._pool.shutdown()
+
+    async def submit(self, command: Command) -> Any:
+        """Wait until a command is done and durable; returns its result, or raises its HttpError."""
+        if self._stopped:
+            raise Unavailable("the service is stopping")
+        if len(self._queue) >= QUEUE:
+            raise Unavailable(f"{QUEUE:,} requests are waiting already; try again later")
+        command.future = asyncio.get_running_loop().create_future()
+        self._queue.append(command)
+        self._wake.set()
+        return await command.future
+
+    async def _process(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._stopped or self._queue:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                await self._let_queue_fill()
+                commands = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+                commands = [command for command in commands if command.future is not None and not command.future.done()]
+                if not commands:
+                    continue
+                self._in_progress = commands
+                if self.store.inline:
+                    if self._prepare(commands):
+                        await loop.run_in_executor(self._pool, self._commit, commands)
+                else:
+                    await loop.run_in_executor(self._pool, self._prepare_and_commit, commands)
+                self._in_progress = ()
+                self.batches, self.commands = self.batches + 1, self.commands + len(commands)
+                for command in commands:
+                    _resolve(command)
+
+    async def _let_queue_fill(self) -> None:
+        """Let requests that have already arrived join the batch: a transaction costs the same for one as for many."""
+        waiting = 0
+        while waiting < len(self._queue) < BATCH:
+            waiting = len(self._queue)
+            await asyncio.sleep(0)
+
+    def _prepare_and_commit(self, commands: Sequence[Command]) -> None:
+        if self._prepare(commands):
+            self._commit(commands)
+
+    def _prepare(self, commands: Sequence[Command]) -> bool:
+        """Run a batch up to its commit. False if it was rolled back; every command then has its outcome already."""
+        names = sorted({command.agent for command in commands if command.agent})
+        try:
+            found, now = self.store.begin(names)
+            self.forget([name for name in names if name not in found])  # another process may have deleted them
+            batch = Batch(self, commands, found, now)
+            for command in commands:
+                try:
+                    command.outcome = command.work(batch)
+                except HttpError as error:
+                    command.outcome = error
+            self._write(batch)
+            return True
+        except StorageError as error:
+            self._fail(names, commands, error)
+        except Exception as error:
+            self._run_one_by_one(names, commands, error)
+        return False
+
+    def _write(self, batch: Batch) -> None:
+        for name, live in batch.live_agents.items():
+            changes = live.changes()
+            if changes is not None:
+                self.store.write(changes)
+            if name in self.next_due_unknown:
+                self.next_due_unknown.discard(name)
+                live.next_due = self.store.next_due(live.record.id)
+        self._to_snapshot = [
+            live for live in batch.live_agents.values() if live.applied - live.snapshot_seq >= SNAPSHOT
+        ]  # fmt: skip
+
+    def _commit(self, commands: Sequence[Command]) -> None:
+        """Make a batch durable."""
+        try:
+            self.store.commit()
+            if self.storage_error:
+                log.info("storage is back", store=self.store.name)
+            self.storage_error = ""
+            self._save_snapshots(self._to_snapshot)
+        except Exception as error:  # of any kind: the batch may or may not be stored
+            failure = error if isinstance(error, StorageError) else StorageError(f"{self.store.name}: {error!r}")
+            self._fail(sorted({command.agent for command in commands if command.agent}), commands, failure)
+
+    def _fail(self, names: Sequence[str], commands: Sequence[Command], error: StorageError) -> None:
+        """Treat a whole batch as not stored."""
+        self.store.rollback()
+        self.forget(names)
+        if str(error) != self.storage_error:
+            log.error("storage is in doubt: nothing is asked", reason=str(error))
+        self.storage_error = str(error)
+        for command in commands:
+            command.outcome = Unavailable("the storage cannot be relied on at this moment; nothing is asked. Try again")
+
+    def _run_one_by_one(self, names: Sequence[str], commands: Sequence[Command], error: Exception) -> None:
+        """One command has hit a bug of ours: run each on its own, so that the others succeed."""
+        self.store.rollback()
+        self.forget(names)
+        if len(commands) == 1:
+            log.error("a command failed", agent=commands[0].agent, exc_info=error)
+            commands[0].outcome = InternalError("this should not have happened; the log of the service has the details")
+            return
+        for command in commands:
+            self._prepare_and_commit([command])
+
+    def live_agent(self, record: AgentRecord) -> LiveAgent:
+        """The live agent of a stored one, after all records of its log."""
+        live = self._live_agents.get(record.name)
+        if live is None or live.record.id != record.id or live.applied > record.seq:
+            live = self._load(record)
+            self._live_agents[record.name] = live
+        if live.applied < record.seq:
+            live.apply(self.store.records(record.id, live.applied, record.seq))
+        return live
+
+    def _load(self, record: AgentRecord) -> LiveAgent:
+        """A live agent from its last snapshot, or an empty one if there is none that can be read."""
+        try:
+            live = LiveAgent.load(record, self.store.snapshot(record.id))
+        except UnreadableFile as error:
+            log.error("the snapshot cannot be read; replaying the whole log", agent=record.name, reason=str(error))
+            live = LiveAgent.load(record)
+        live.next_due = self.store.next_due(record.id)
+        live.restore_latest_context(self.store.latest_context(record.id, live.applied))
+        return live
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Drop live agents that may be ahead of the store; they are loaded again when they are next needed."""
+        for name in names:
+            self._live_agents.pop(name, None)
+            self.next_due_unknown.discard(name)
+
+    def _too_slow(self) -> str:
+        return f"the storage took longer than {self.timeout:g} s; the same event_id tells later what became of it"
+
+    def _save_snapshots(self, live_agents: Iterable[LiveAgent]) -> None:
+        """Save snapshots, each in its own transaction. If one is missing, the next start is slower, nothing more."""
+        for live in live_agents:
+            live.snapshot_seq = live.applied  # even if this fails: do not try again at once
+            try:
+                text = live.snapshot()
+                self.store.begin([])
+                self.store.save_snapshot(live.record.id, live.applied, text)
+                self.store.commit()
+            except SparinglyError as error:
+                self.store.rollback()
+                log.warning("no snapshot was saved", agent=live.record.name, reason=str(error))
+
+    def _save_all_snapshots(self) -> None:
+        self._save_snapshots([live for live in self._live_agents.values() if live.applied > live.snapshot_seq])
+
+    @property
+    def alive(self) -> bool:
+        """Whether both background tasks are still running."""
+        return not any(task.done() for task in self._tasks)
+
+    async def _maintain(self) -> None:
+        """Four times a second: time out commands that waited too long, and expire asks even if nobody calls."""
+        while True:
+            await asyncio.sleep(0.25)
+            try:
+                self._time_out()
+                if not self._queue and not self._stopped:
+                    self._expire_and_purge()
+            except Exception as error:  # a bug of ours must not end this task
+                log.error("maintenance failed; it runs again soon", exc_info=error)
+
+    def _time_out(self) -> None:
+        """Fail commands that waited too long, and drop those whose caller has gone."""
+        oldest = time.monotonic() - self.timeout
+        for command in (*self._in_progress, *self._queue):
+            if command.submitted < oldest and command.future is not None and not command.future.done():
+                self.storage_error = self.storage_error or self._too_slow()  # until a batch is durable again
+                command.future.set_exception(Unavailable(self._too_slow()))
+        if any(command.future is None or command.future.done() for command in self._queue):
+            self._queue = deque(command for command in self._queue if command.future and not command.future.done())
+
+    def _expire_and_purge(self) -> None:
+        """Let asks that are due expire, and remove a slice of the records of each deleted agent."""
+        now, live_agents = self.store.clock(), list(self._live_agents.items())
+        due = [name for name, live in live_agents if live.next_due is not None and live.next_due <= now]
+        elsewhere = [
+            name for name, when in list(self._due_elsewhere.items()) if name not in self._live_agents and when <= now
+        ]  # fmt: skip
+        for name in (*due, *elsewhere):
+            self._due_elsewhere.pop(name, None)
+            self._enqueue(Command(name, lambda batch, name=name: batch.live_agent(name) and None))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        for agent in list(self.deleted):
+            self._enqueue(Command("", lambda batch, agent=agent: self._purge_slice(agent)))  # type: ignore[misc]  # as above
+
+    def _purge_slice(self, agent: int) -> None:
+        if self.store.purge_slice(agent):
+            self.deleted.discard(agent)
+
+    def expect(self, due: dict[str, int], deleted: Iterable[int] = ()) -> None:
+        """Take over what other processes, or this one before a restart, have left: due asks and deleted agents."""
+        self._due_elsewhere = due
+        self.deleted |= set(deleted)
+        for name, when in due.items():
+            live = self._live_agents.get(name)
+            if live is not None:
+                live.expect(when)
+
+    def _enqueue(self, command: Command) -> None:
+        """Queue a command that nobody waits for."""
+        command.future = asyncio.get_running_loop().create_future()
+        command.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._queue.append(command)
+        self._wake.set()
+
+
+def _resolve(command: Command) -> None:
+    """Pass the outcome to the caller, if it is still waiting."""
+    if command.future is None or command.future.done():
+        return
+    if isinstance(command.outcome, HttpError):
+        command.future.set_exception(command.outcome)
+    else:
+        command.future.set_result(command.outcome)
