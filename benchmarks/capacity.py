@@ -210,7 +210,7 @@ def main() -> None:
     options.add_argument("--agents", type=int, default=500, help="agents for the memory of one")
     chosen = options.parse_args()
     if chosen.postgres:
-        from tests.postgres import server
+        from tests.serve.postgres import server
 
         with server() as postgres:
             url = postgres.url("capacity")

@@ -84,7 +84,7 @@ def documents():
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-# service.md needs a service to talk to: tests/test_service_docs.py runs it.
+# service.md needs a service to talk to: tests/serve/test_docs.py runs it.
 @pytest.mark.parametrize("path", [p for p in documents() if p.name != "service.md"], ids=lambda p: p.name)
 def test_examples_in_the_documents_run(path, tmp_path, monkeypatch, capsys):
     """All Python blocks of a document run in order, as one module; a text block is what they have printed."""

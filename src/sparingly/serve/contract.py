@@ -1,7 +1,7 @@
-"""What goes over the wire: every body that the service takes, every answer that it gives, and their limits.
+"""The HTTP contract: the types of all request and response bodies, with their limits.
 
-These types are the one place for it: requests are checked against them, answers are made of them, the OpenAPI document
-is derived from them, and the client returns them.
+The service validates requests and builds responses with these types, the OpenAPI document is generated from them (the
+docstrings of the classes included), and the client returns them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LARGEST_BODY = 256 * 1024  # bytes
 DEEPEST = 32  # levels of nesting in a body
 MOST_ACTIONS = 1_000
 MOST_CELLS = 100_000  # actions × contexts
-# $ would let one line feed pass behind the end, so none may follow.
+# $ also matches before a final line feed, hence the lookahead.
 NAME = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$(?!\n)"
 ID = r"^[A-Za-z0-9](?:[A-Za-z0-9._:~@-]{0,126}[A-Za-z0-9])?$(?!\n)"
 
@@ -34,7 +34,7 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
     """A body that is sent to the service: what is not known is refused."""
 
 
-# An agent, as it is created.
+# Creating an agent.
 
 
 class UCB1(Body, frozen=True, tag_field="type", tag="UCB1"):
@@ -152,7 +152,7 @@ class AgentBody(Body, frozen=True):
     description: Annotated[str, Meta(max_length=2_000)] = ""
 
 
-# What is sent to an agent.
+# Requests to an agent.
 
 
 class DecisionBody(Body, frozen=True):
@@ -189,7 +189,7 @@ class NoBody(Body, frozen=True):
     """Nothing has to be said."""
 
 
-# What comes back.
+# Responses.
 
 Reason = Literal["width_reaches_threshold", "below_threshold", "budget_exhausted", "paused"]
 Status = Literal["not_asked", "held", "open", "answered", "unanswered", "released", "expired"]

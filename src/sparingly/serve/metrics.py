@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 KIND = b"text/plain; version=0.0.4; charset=utf-8"
 TIMES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-METHODS = {
-    "GET",
-    "HEAD",
-    "POST",
-    "PUT",
-    "DELETE",
-    "OPTIONS",
-    "PATCH",
-}  # all others count as "other", so that callers cannot add labels
+METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}  # others count as "other": labels stay few
 GAUGES = {
     "granted": "Budget granted so far.",
     "spent": "Budget spent on asks.",

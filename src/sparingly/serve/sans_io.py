@@ -118,9 +118,7 @@ def segment(value: str, what: str) -> str:
         quoted = quote(value, safe="")
     except UnicodeEncodeError:
         raise InvalidInput(f"{what} must be text; {value!r} has half a surrogate pair") from None
-    return (
-        quoted.replace(".", "%2E") if value in (".", "..") else quoted
-    )  # else they would be resolved as relative paths
+    return quoted.replace(".", "%2E") if value in (".", "..") else quoted  # httpx resolves . and .. in a path
 
 
 def agent_path(name: str, below: str = "") -> str:

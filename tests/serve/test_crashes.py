@@ -25,8 +25,8 @@ from sparingly.serve.estimates import estimate_actions
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.sqlite import FILE
 from sparingly.serve.store import Store
-from tests.crashing import Acknowledged, Life, Nursery, Writer, nursery, quiet_port
-from tests.postgres import postgres
+from tests.serve.crashing import Acknowledged, Life, Nursery, WritingClient, nursery, quiet_port
+from tests.serve.postgres import postgres
 
 __all__ = ["postgres"]  # a fixture
 KILLS = int(os.environ.get("SPARINGLY_KILLS", "200"))
@@ -92,10 +92,10 @@ def check(made: Nursery, lives: list[Life]) -> tuple[dict[str, list[Any]], dict[
     return logs, shown
 
 
-def write_and_kill(made: Nursery, lives: list[Life]) -> list[Writer]:
+def write_and_kill(made: Nursery, lives: list[Life]) -> list[WritingClient]:
     """Four clients at work while services die; all services are alive at the end."""
     stop, chance, ports = threading.Event(), random.Random(1), [life.port for life in lives]
-    writers = [Writer(f"w{k}", ports[k % len(ports) :] + ports[: k % len(ports)], stop) for k in range(WRITERS)]
+    writers = [WritingClient(f"w{k}", ports[k % len(ports) :] + ports[: k % len(ports)], stop) for k in range(WRITERS)]
     for name, body in AGENTS.items():
         assert writers[0].call("PUT", f"/v1/agents/{name}", body)[0] == 201
     for writer in writers:
@@ -123,7 +123,7 @@ def read(life: Life, path: str) -> Any:
 
 
 def get(life: Life, path: str) -> bytes:
-    reader = Writer("reader", [life.port], threading.Event())
+    reader = WritingClient("reader", [life.port], threading.Event())
     try:
         status, raw = reader.call("GET", path)
     finally:
@@ -138,12 +138,12 @@ def read_log(life: Life, name: str) -> list[dict[str, Any]]:
     return log
 
 
-def check_retries(lives: list[Life], writers: list[Writer]) -> None:
+def check_retries(lives: list[Life], writers: list[WritingClient]) -> None:
     """Every acknowledged write once more: the same answer, byte for byte, from whichever process."""
 
     def again(number: int) -> None:
         port = lives[number % len(lives)].port
-        client = Writer("again", [port], threading.Event())
+        client = WritingClient("again", [port], threading.Event())
         try:
             for one in writers[(number + 1) % WRITERS].acknowledged:  # by way of another process than before
                 told = client.insist(one.path, one.body, also=one.status)

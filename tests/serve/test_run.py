@@ -23,9 +23,9 @@ import pytest
 
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import FILE, SqliteStore
-from tests.inside import AGENT
-from tests.postgres import postgres
-from tests.serving import call, command, running, serving, without_notices
+from tests.serve.inside import AGENT
+from tests.serve.postgres import postgres
+from tests.serve.serving import call, command, running, serving, without_notices
 
 __all__ = ["postgres"]  # a fixture
 AGENTS: dict[str, dict[str, Any]] = {

@@ -17,8 +17,8 @@ import sparingly as sp
 from sparingly.serve import export, store
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
-from tests.postgres import server
-from tests.test_service_model import Driver
+from tests.serve.postgres import server
+from tests.serve.test_model import Driver
 
 ARMS = {
     "learner": {"type": "UCB1"}, "actions": ["a", "b"], "contexts": ["x", "y"], "budget": {"initial": 20.0},

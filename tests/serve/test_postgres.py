@@ -8,7 +8,7 @@ import subprocess
 import psycopg
 import pytest
 
-from tests.postgres import ROOT, postgres, programs, server
+from tests.serve.postgres import ROOT, postgres, programs, server
 
 __all__ = ["postgres"]  # a fixture
 
@@ -60,7 +60,7 @@ def test_without_it_ci_fails_and_others_may_leave_it_out(monkeypatch, tmp_path):
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "postgres.sh").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "scripts" / "postgres.sh").chmod(0o755)
-    monkeypatch.setattr("tests.postgres.ROOT", tmp_path)
+    monkeypatch.setattr("tests.serve.postgres.ROOT", tmp_path)
     with pytest.raises(pytest.fail.Exception, match="install one"):
         programs()
     monkeypatch.setenv("SPARINGLY_NO_POSTGRES", "1")

@@ -28,8 +28,8 @@ from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import FILE, SqliteStore
 from sparingly.serve.store import StorageError, Store
-from tests.inside import Inside, inside
-from tests.postgres import postgres, server
+from tests.serve.inside import Inside, inside
+from tests.serve.postgres import postgres, server
 
 __all__ = ["postgres"]  # a fixture
 NAMES = [f"{k:0200d}" for k in range(1_000)]  # of actions: 200 kB

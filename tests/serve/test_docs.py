@@ -22,9 +22,9 @@ from sparingly import cli
 from sparingly.serve import contract, http_errors, postgres, writer
 from sparingly.serve.sqlite import FILE
 from sparingly.serve.store import VERSION
-from tests.serving import call, serving
+from tests.serve.serving import call, serving
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GUIDE, NOTES, DEPLOY = ROOT / "docs" / "service.md", ROOT / "docs" / "deployment.md", ROOT / "deploy"
 ADDRESS = "http://127.0.0.1:8000"
 AGENT = {"learner": {"type": "UCB1"}, "actions": ["small", "large"], "contexts": ["code", "chat"],

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import schemathesis
 
-from tests.hostile import JSON, encoded, post, send
-from tests.serving import serving
+from tests.serve.hostile import JSON, encoded, post, send
+from tests.serve.serving import serving
 
 EXAMPLES = 40  # per operation, besides the cases that its schema suggests by itself
 CONFIG = f"""
-hooks = "tests.test_openapi"
+hooks = "tests.serve.test_openapi"
 request-timeout = 30.0
 continue-on-failure = true
 workers = 1
@@ -111,7 +111,7 @@ def test_the_service_does_what_its_document_says(url, tmp_path):
         Path(sys.executable).with_name("schemathesis"), "--config-file", config, "run", f"{url}/openapi.json",
         "--checks", "all", "--header", f"Authorization: Bearer {TOKEN}", "--no-color",
     ]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
 

@@ -26,9 +26,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.serving import without_notices
+from tests.serve.serving import without_notices
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0  # seconds for a birth, or for one answer, on a machine that is busy and may have to compile first
 SNAPSHOT = 150  # records between two snapshots: often enough that some are taken in most lives
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -157,7 +157,7 @@ def nursery(folder: Path, data: Path | None = None, database: str | None = None)
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
     with errors.open("w") as complaints:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crashing"], cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE,
+            [sys.executable, "-m", "tests.serve.crashing"], cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=complaints,
         )  # fmt: skip
     made = Nursery(process, errors, data, database)
@@ -197,7 +197,7 @@ class Acknowledged:
         return json.loads(self.raw)
 
 
-class Writer(threading.Thread):
+class WritingClient(threading.Thread):
     """A client with a connection of its own. Every write is repeated, with the same ids, until it is acknowledged."""
 
     def __init__(self, name: str, ports: Sequence[int], stop: threading.Event) -> None:

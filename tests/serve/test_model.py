@@ -25,8 +25,8 @@ from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import read_agents, read_log
-from tests.postgres import server
-from tests.service_model import Model, Refused
+from tests.serve.model import Model, Refused
+from tests.serve.postgres import server
 
 NAMES = itertools.count(1)
 TEN = [f"e{i}" for i in range(10)]

@@ -21,9 +21,9 @@ import pytest
 
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
-from tests.inside import AGENT, inside
-from tests.postgres import postgres
-from tests.serving import call, serving
+from tests.serve.inside import AGENT, inside
+from tests.serve.postgres import postgres
+from tests.serve.serving import call, serving
 
 __all__ = ["postgres"]  # a fixture
 CALLERS = 64

@@ -30,10 +30,10 @@ import pytest
 import sparingly as sp
 from sparingly.errors import Conflict, InvalidInput, NotFound, Refused, ServiceError, Unauthorized, Unavailable
 from sparingly.serve import client, contract, sans_io
-from tests.serving import serving
+from tests.serve.serving import serving
 
 URL = "http://service.test"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 AT = "2026-01-31T12:00:00.000000Z"
 BUDGET = contract.Budget(granted=20.0, spent=1.0, held=0.0, left=19.0)
 BODY = contract.AgentBody(

@@ -22,7 +22,7 @@ from typing import Literal
 import psycopg
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds for a start or a stop, on a machine that is busy with other things
 SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 SETTINGS = {

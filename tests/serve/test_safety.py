@@ -13,8 +13,8 @@ import pytest
 from sparingly.serve import run, store, writer
 from sparingly.serve.app import Service
 from sparingly.serve.sqlite import SqliteStore
-from tests.serving import running, serving
-from tests.test_serve_api import ARMS, LINEAR, ROWS, ask, driving
+from tests.serve.serving import running, serving
+from tests.serve.test_api import ARMS, LINEAR, ROWS, ask, driving
 
 TOKEN = "a-token-of-thirty-two-characters"
 

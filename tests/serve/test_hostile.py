@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from sparingly.serve import contract
-from tests.hostile import (
+from tests.serve.hostile import (
     AGENTS,
     ATTACKS,
     BEFORE,
@@ -37,8 +37,8 @@ from tests.hostile import (
     receive,
     send,
 )  # fmt: skip
-from tests.postgres import postgres
-from tests.serving import serving
+from tests.serve.postgres import postgres
+from tests.serve.serving import serving
 
 __all__ = ["postgres"]  # a fixture
 TOKEN = "correct-horse-battery-staple"

@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browsing import assert_fits, assert_legible, open_browser, visited
-from tests.serving import call, serving
+from tests.serve.serving import call, serving
 
-FOLDER = Path(__file__).parent.parent / "src" / "sparingly" / "serve" / "page"
+FOLDER = Path(__file__).parents[2] / "src" / "sparingly" / "serve" / "page"
 ROUND = 12_000  # milliseconds: a few looks of the page at the service, on a busy machine
 HOSTILE = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>&lt; \u202egnp.exe"
 expect.set_options(timeout=ROUND)
