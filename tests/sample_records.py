@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sparingly.lab.claims import Check, Curve, Evidence, Panel, Record
+from sparingly.lab.claims import Check, ClaimRecord, Curve, Evidence, Panel
 
 T = np.unique(np.geomspace(1, 100_000, 70).astype(int)).astype(float)
 ALARM = 1e-6
@@ -32,11 +32,11 @@ def refuted(says: str = "the paper's rule is never refused", form: str = "stated
     return Check(says, 1_204.0, "=", 0.0, 1_204.0, 1_204.0, "refuted", "exact", 0.0, form)
 
 
-def record(id: str, statement: str, *checks: Check, panels: tuple[Panel, ...] = (), **more: str) -> Record:
+def record(id: str, statement: str, *checks: Check, panels: tuple[Panel, ...] = (), **more: str) -> ClaimRecord:
     words = {"source": "Theorem 3, page 5", "judged": "The mean over runs against the bound.", "correction": ""} | more
     note = words.pop("note", "")
     parameters = {"rounds": 100_000, "runs": 20, "arms": [2, 10], "gap": 0.1, "budget": {"power": 0.5, "scale": 100}}
-    return Record(id, statement, mode="quick", seed=0, parameters=parameters,
+    return ClaimRecord(id, statement, mode="quick", seed=0, parameters=parameters,
                   evidence=Evidence(checks, panels, note), **words)  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def narrow_panel() -> Panel:
     ))  # fmt: skip
 
 
-def sample() -> list[Record]:
+def sample() -> list[ClaimRecord]:
     """Twelve and more records in no order of their groups."""
     log = Check("grows like the power 0.5, up to a logarithm", 0.497, "≤", 0.6123456, 0.4551, 0.5389, "shown",
                 "least squares on 5 logarithms of means of 200 runs", ALARM)  # fmt: skip

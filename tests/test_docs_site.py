@@ -178,8 +178,8 @@ def test_every_public_name_is_in_the_reference(site):
     assert not missing
     for name in (
         "Client.decide", "AsyncClient", "gym.learn", "testing.check_rule", "problems.real.movielens",
-        "problems.reading.from_table", "theory.upper.exact_arms", "theory.lower.linear", "lab.planning.plan",
-        "lab.logged.evaluate", "lab.sweep.run_sweep", "lab.grid.read_sweep", "lab.clusters.opened",
+        "problems.tables.from_table", "theory.upper.exact_arms", "theory.lower.linear", "lab.planning.plan",
+        "lab.off_policy.evaluate", "lab.sweep.run_sweep", "lab.sweep_grid.read_sweep", "lab.backends.open_backend",
     ):  # fmt: skip
         assert f"sparingly.{name}" in ids, name
 

@@ -1,8 +1,8 @@
 """The gallery: its programs run, repeat themselves and stay within their budgets, and its pages say what they say.
 
 A conclusion of a page is tested by Student's interval of the difference, run by run, whose chance of a false alarm is
-one in a million if means over runs are normal (`judging.interval`). Where it is about means that the page shows (which
-was ahead at first), those very means are compared: the same seed gives the same numbers.
+one in a million if means over runs are normal (`statistics.interval`). Where it is about means that the page shows
+(which was ahead at first), those very means are compared: the same seed gives the same numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from sparingly.lab.claims.judging import ALARM, interval
+from sparingly.lab.claims.statistics import ALARM, interval
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("recommender", "model_router", "labelling", "frozen_lake")

@@ -15,7 +15,7 @@ from sparingly.cli import app, main
 from sparingly.engine.progress import Progress
 from sparingly.lab.demo import experiments
 from sparingly.lab.experiment import experiment_from, read_experiment
-from sparingly.lab.results import figure
+from sparingly.lab.experiment_results import figure
 
 ROOT = Path(__file__).parent.parent
 SMALL = {

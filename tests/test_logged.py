@@ -9,8 +9,8 @@ import pytest
 
 import sparingly as sp
 from sparingly.errors import InvalidInput
-from sparingly.lab.logged import combined, evaluate, horizon, replay
-from sparingly.lab.playing import Uniform
+from sparingly.lab.off_policy import combined, evaluate, horizon, replay
+from sparingly.lab.table_runs import Uniform
 from sparingly.problems import real
 
 MEANS = np.array([[0.2, 0.5, 0.7], [0.8, 0.3, 0.4]])  # the best: 0.7 and 0.8

@@ -15,7 +15,7 @@ import pytest
 
 import sparingly
 import sparingly as sp
-from sparingly.lab.claims import CLAIMS, Bench
+from sparingly.lab.claims import CLAIMS, Runner
 
 MATCHING = (sp.PaperMatching, sp.ExactMatching, sp.AdaptiveMatching)
 
@@ -109,13 +109,13 @@ BROKEN = [
 def test_a_broken_policy_turns_a_claim_to_fails(name, smaller, broken):
     assert sound(name, repr(smaller)) != "fails"
     entry = CLAIMS[name]
-    assert entry.run(Bench(change=broken), **{**entry.quick, **smaller}).verdict == "fails"
+    assert entry.run(Runner(change=broken), **{**entry.quick, **smaller}).verdict == "fails"
 
 
 @functools.cache
 def sound(name: str, smaller: str) -> str:
     """The verdict with nothing broken."""
-    return CLAIMS[name].run(Bench(), **{**CLAIMS[name].quick, **ast.literal_eval(smaller)}).verdict
+    return CLAIMS[name].run(Runner(), **{**CLAIMS[name].quick, **ast.literal_eval(smaller)}).verdict
 
 
 def mutated(folder: Path, file: str, old: str, new: str) -> None:
@@ -140,8 +140,8 @@ def test_the_cut_of_the_paper_put_back_turns_e5_to_fails(tmp_path, file, old, ne
     """In plain Python, which needs no compilation; the control shows that it is the cut that makes the difference."""
     mutated(tmp_path, file, old, new)
     code = (
-        "from sparingly.lab.claims import CLAIMS, Bench; c = CLAIMS['corrections/e5'];"
-        "print(c.run(Bench(), **{**c.quick, 'episodes': 20}).verdict)"
+        "from sparingly.lab.claims import CLAIMS, Runner; c = CLAIMS['corrections/e5'];"
+        "print(c.run(Runner(), **{**c.quick, 'episodes': 20}).verdict)"
     )
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)

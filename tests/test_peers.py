@@ -15,7 +15,7 @@ from benchmarks.peers.ours import OURS
 from benchmarks.peers.rounds import Candidate, Trial, is_labelled, present, run
 
 import sparingly as sp
-from sparingly.lab.playing import Uniform, play
+from sparingly.lab.table_runs import Uniform, run_on_table
 from sparingly.problems import real
 
 SHARE, ROUNDS = 0.1, 400
@@ -94,7 +94,7 @@ def test_everybody_meets_the_same_rounds(lines):
     ],
 )
 def test_ours_are_those_of_the_laboratory(lines, name, rule):
-    theirs = play(lines, lines.learner(), rule, SHARE * ROUNDS, ROUNDS, seed=9)
+    theirs = run_on_table(lines, lines.learner(), rule, SHARE * ROUNDS, ROUNDS, seed=9)
     mine = run(lines, ours(name), SHARE, ROUNDS, seed=9)
     assert np.array_equal(mine.actions, theirs.actions) and np.array_equal(mine.asked, theirs.asked)
     assert mine.asks > 0

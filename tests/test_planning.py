@@ -15,7 +15,7 @@ import sparingly as sp
 from sparingly.cli import app
 from sparingly.errors import InvalidInput
 from sparingly.lab import planning, planning_report
-from sparingly.lab.planning import Curve, Plan, plan
+from sparingly.lab.planning import BudgetPlan, RuleCurve, plan
 from sparingly.lab.planning_cli import columns_from, costs_from
 from sparingly.problems import real
 from tests.test_logged import MEANS, SKEWED, log_of
@@ -92,9 +92,9 @@ def made(rewards, always=1.0, never=0.0, budgets=(10.0, 100.0, 1000.0)):
     """A plan with given mean rewards, in two runs that are equal."""
     reward = np.repeat(np.array(rewards)[:, None], 2, axis=1)
     none = np.zeros((len(rewards), 20))
-    curve = Curve(reward, reward, reward, none, none[:, :2], none[:, :1])
+    curve = RuleCurve(reward, reward, reward, none, none[:, :2], none[:, :1])
     table = real.Table("t", ("a", "b"), contexts=np.zeros(200, dtype=int), rewards=np.tile([0.0, 1.0], (200, 1)))
-    return Plan(table, LEARNER, budgets, 200, 2, 0, 0.95, {"r": curve}, np.full(2, always), np.full(2, never))
+    return BudgetPlan(table, LEARNER, budgets, 200, 2, 0, 0.95, {"r": curve}, np.full(2, always), np.full(2, never))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from scipy import stats
 
 import sparingly as sp
 from sparingly.errors import InvalidInput, MissingExtra
-from sparingly.lab.playing import Uniform, play
+from sparingly.lab.table_runs import Uniform, run_on_table
 from sparingly.problems import real
-from sparingly.problems.reading import from_table
+from sparingly.problems.tables import from_table
 
 
 def table_of(rewards, contexts=None):
@@ -307,7 +307,7 @@ RULES = [sp.ExactMatching(), sp.Greedy(), sp.PaperMatching(), sp.Always(), sp.Ne
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("budget", [0, 40])
 def test_the_budget_is_hard(rule, budget):
-    result = play(features_table(), features_table().learner(), rule, budget, seed=1)
+    result = run_on_table(features_table(), features_table().learner(), rule, budget, seed=1)
     assert result.asks == result.ledger.spent <= budget
     assert result.rewards.shape == (600,) and sorted(result.rows) == list(range(600))
 
@@ -324,7 +324,7 @@ class Watched(real.Table):
 def test_rewards_not_asked_for_do_not_reach_the_learner(rule):
     """Behind every reward that is not asked for lies a NaN: the agent would refuse it, and decides as before."""
     table = features_table()
-    first = play(table, table.learner(), rule, 60, seed=5)
+    first = run_on_table(table, table.learner(), rule, 60, seed=5)
     hidden = np.full(table.rewards.shape, np.nan)
     asked = first.rows[first.asked], first.actions[first.asked]
     hidden[asked] = table.rewards[asked]
@@ -332,7 +332,7 @@ def test_rewards_not_asked_for_do_not_reach_the_learner(rule):
     object.__setattr__(mined, "__class__", Watched)
     object.__setattr__(mined, "rewards", hidden)
     object.__setattr__(mined, "seen", [])
-    second = play(mined, table.learner(), rule, 60, seed=5)
+    second = run_on_table(mined, table.learner(), rule, 60, seed=5)
     assert np.array_equal(first.actions, second.actions) and np.array_equal(first.asked, second.asked)
     assert mined.seen == list(zip(*asked, strict=True))
 
@@ -340,21 +340,21 @@ def test_rewards_not_asked_for_do_not_reach_the_learner(rule):
 def test_rules_meet_the_same_rounds_and_seeds_other_ones():
     table = features_table()
     chosen = ((sp.ExactMatching(), 1), (Uniform(), 1), (sp.ExactMatching(), 2))
-    plays = [play(table, table.learner(), rule, 30, rounds=1_000, seed=seed) for rule, seed in chosen]
+    plays = [run_on_table(table, table.learner(), rule, 30, rounds=1_000, seed=seed) for rule, seed in chosen]
     assert np.array_equal(plays[0].rows, plays[1].rows) and not np.array_equal(plays[0].rows, plays[2].rows)
 
 
 def test_uniform_asking_is_uniform():
     """100 asks in 1,000 rounds, 40 runs: the first half gets a half. False alarm 1e-6 (4.9 standard deviations)."""
     table = table_of(np.tile([0.4, 0.6], (1_000, 1)))
-    early = [play(table, sp.UCB1(arms=2), Uniform(), 100, seed=s).asked[:500].sum() for s in range(40)]
+    early = [run_on_table(table, sp.UCB1(arms=2), Uniform(), 100, seed=s).asked[:500].sum() for s in range(40)]
     spread = np.sqrt(40 * 100 * 0.25 * 900 / 999)  # hypergeometric
     assert abs(sum(early) - 2_000) < 4.9 * spread
 
 
 def test_with_a_budget_for_every_round_all_ways_to_ask_everything_agree():
     table = features_table()
-    uniform, always = (play(table, table.learner(), rule, 600, seed=4) for rule in (Uniform(), sp.Always()))
+    uniform, always = (run_on_table(table, table.learner(), rule, 600, seed=4) for rule in (Uniform(), sp.Always()))
     assert np.array_equal(uniform.actions, always.actions) and uniform.asks == always.asks == 600
 
 
@@ -362,7 +362,9 @@ def test_exact_matching_learns_more_from_the_same_budget_than_uniform_asking():
     """Twenty paired runs on phishing, 5 % of the feedback; Student's t at 1e-6 if their mean is normal."""
     phishing = real.classification("phishing")
     ours, plain, always = (
-        np.array([play(phishing, phishing.learner(), rule, budget, rounds=4_000, seed=s).reward for s in range(20)])
+        np.array(
+            [run_on_table(phishing, phishing.learner(), rule, budget, rounds=4_000, seed=s).reward for s in range(20)]
+        )
         for rule, budget in ((sp.ExactMatching(), 200), (Uniform(), 200), (sp.Always(), 4_000))
     )
     assert stats.ttest_rel(ours, plain, alternative="greater").pvalue < 1e-6

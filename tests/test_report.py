@@ -20,13 +20,13 @@ import pytest
 from PIL import Image
 
 from sparingly.errors import InvalidInput
-from sparingly.lab import figures
+from sparingly.lab import claims_figures
 from sparingly.lab.claims import Check, Curve, Panel
 from sparingly.lab.claims.evidence import VERDICTS
-from sparingly.lab.claims.judging import NORMAL
+from sparingly.lab.claims.statistics import NORMAL
+from sparingly.lab.claims_report import grouped, write_report
+from sparingly.lab.experiment_results import COLOURS
 from sparingly.lab.formatting import bar, number, value_and_interval
-from sparingly.lab.report import grouped, write_report
-from sparingly.lab.results import COLOURS
 from tests import sample_records as samples
 from tests.browsing import assert_fits, browser_path, open_browser, opened
 
@@ -130,9 +130,8 @@ def test_the_same_records_give_the_same_bytes(path, tmp_path):
 
 
 def test_a_figure_does_not_depend_on_the_order_of_sets():
-    code = (
-        "from tests.sample_records import *; from sparingly.lab.figures import *; print(panel_svg(hard_panel(), 'k'))"
-    )
+    imports = "from tests.sample_records import *; from sparingly.lab.claims_figures import *"
+    code = f"{imports}; print(panel_svg(hard_panel(), 'k'))"
     seen = {
         subprocess.run(
             [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parent.parent,
@@ -204,11 +203,11 @@ PANELS = [panel for record in samples.sample() for panel in record.evidence.pane
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.title)
 def test_a_panel_takes_its_ink_from_the_page(panel):
-    svg = figures.panel_svg(panel, "key")
+    svg = claims_figures.panel_svg(panel, "key")
     root = ElementTree.fromstring(svg)
     styles = " ".join(element.get("style", "") for element in root.iter())
     assert root.get("role") == "img" and panel.title in root.get("aria-label")
-    assert "currentColor" in styles and figures.INK not in svg and "xmlns" not in svg
+    assert "currentColor" in styles and claims_figures.INK not in svg and "xmlns" not in svg
     assert not re.findall(r"(?:fill|stroke): (?:#000000|#ffffff|black|white)", styles)
     assert "font-family" not in styles
 
@@ -217,7 +216,7 @@ def test_a_panel_takes_its_ink_from_the_page(panel):
 def test_a_picture_for_the_documents(tmp_path, ending):
     first, second = tmp_path / "new" / f"a.{ending}", tmp_path / f"b.{ending}"
     for path in (first, second):
-        figures.panel_picture(samples.regret_panel(), path)
+        claims_figures.panel_picture(samples.regret_panel(), path)
     assert first.read_bytes() == second.read_bytes()
     if ending == "png":
         with Image.open(first) as image:
@@ -228,17 +227,17 @@ def test_a_picture_for_the_documents(tmp_path, ending):
 
 def test_captions_name_the_seed_where_chance_played_a_part(page, tmp_path):
     measured, formula = samples.regret_panel(), samples.formula_panel()
-    assert figures.caption(measured, 7) == "Regret of ten arms, 1,000 asks (seed 7)"
-    assert figures.caption(formula, 7) == formula.title
+    assert claims_figures.caption(measured, 7) == "Regret of ten arms, 1,000 asks (seed 7)"
+    assert claims_figures.caption(formula, 7) == formula.title
     assert "<figcaption>Regret of ten arms, 1,000 asks (seed 0)</figcaption>" in page
     assert f"<figcaption>{formula.title}</figcaption>" in page
-    figures.panel_picture(measured, tmp_path / "a.svg", seed=7)
+    claims_figures.panel_picture(measured, tmp_path / "a.svg", seed=7)
     assert "(seed 7)" in (tmp_path / "a.svg").read_text()
 
 
 def drawn(panel: Panel):
-    with figures.matplotlib.rc_context(figures.STYLE):
-        return figures._draw(panel).axes[0]
+    with claims_figures.matplotlib.rc_context(claims_figures.STYLE):
+        return claims_figures._draw(panel).axes[0]
 
 
 def test_axes_are_logarithmic_where_the_numbers_allow_it():
@@ -259,7 +258,7 @@ def test_a_band_below_zero_does_not_stretch_a_logarithmic_axis():
 
 
 def test_curves_are_told_apart_without_colour():
-    looks = [figures._measured_style(place, 50) for place in range(14)]
+    looks = [claims_figures._measured_style(place, 50) for place in range(14)]
     assert len({(str(look["linestyle"]), look["marker"], look["markerfacecolor"] == "none") for look in looks}) == 14
     lines = {line.get_label(): line for line in drawn(samples.regret_panel()).lines}
     upper, lower, measured = (lines[k] for k in ("upper bound, Theorem 3", "lower bound", "Greedy"))
@@ -290,8 +289,8 @@ def test_text_and_lines_stand_out_in_both_themes():
                 assert contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
         for kind in ("good", "fair", "bad"):
             assert contrast(theme[kind], theme[f"{kind}-soft"]) >= 4.5, kind
-        for colour in (*map(figures.legible, COLOURS), figures.GREY):
-            assert colour == figures.INK or contrast(colour, theme["page"]) >= 3.0, colour
+        for colour in (*map(claims_figures.legible, COLOURS), claims_figures.GREY):
+            assert colour == claims_figures.INK or contrast(colour, theme["page"]) >= 3.0, colour
 
 
 # In a browser

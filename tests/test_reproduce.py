@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from sparingly.cli import app
 from sparingly.errors import InvalidInput
 from sparingly.lab import reproduce as work
-from sparingly.lab.claims import CLAIMS, Bench, Check, Claim, Evidence
+from sparingly.lab.claims import CLAIMS, Check, Claim, Evidence, Runner
 from sparingly.lab.claims.evidence import claim
 from tests.browsing import assert_fits, open_browser, opened
 
@@ -52,7 +52,7 @@ def test_claims_are_data(entry):
     for text in (entry.statement, entry.source, entry.judged):
         assert text and "\n" not in text
     assert entry.statement.endswith(".")
-    wanted = set(inspect.signature(entry.run).parameters) - {"bench"}
+    wanted = set(inspect.signature(entry.run).parameters) - {"runner"}
     assert set(entry.quick) == wanted == set(entry.full)
     json.dumps(entry.parameters("quick"))
 
@@ -77,7 +77,7 @@ def test_the_claims_asked_for_are_there():
 
 def test_an_id_is_given_once():
     with pytest.raises(InvalidInput, match="two claims have the id"):
-        claim("ucb/regret", "", source="", judged="", quick={}, full={})(lambda bench: Evidence(()))
+        claim("ucb/regret", "", source="", judged="", quick={}, full={})(lambda runner: Evidence(()))
 
 
 def test_claims_are_chosen_by_id_or_group():
@@ -106,30 +106,32 @@ def test_what_is_done_is_kept(done, monkeypatch):
     told = []
     before = files(done)
     work.reproduce(
-        work.choose(CHEAP), done, watch=work.Watch(finished=lambda record, took: told.append((record.id, took)))
+        work.choose(CHEAP),
+        done,
+        callbacks=work.ProgressCallbacks(finished=lambda record, took: told.append((record.id, took))),
     )
     assert sorted(told) == sorted((name, 0.0) for name in CHEAP)
     assert files(done) == before
 
 
 def test_another_mode_seed_or_code_is_run_anew(tmp_path, monkeypatch):
-    keeper = work.Keeper(tmp_path, "quick", 0)
+    store = work.ClaimStore(tmp_path, "quick", 0)
     entry = CLAIMS["corrections/e9"]
-    keeper.keep(entry, work.run_claim(entry, Bench()))
-    assert keeper.find(entry) is not None
-    assert work.Keeper(tmp_path, "full", 0).find(entry) is None
-    assert work.Keeper(tmp_path, "quick", 1).find(entry) is None
+    store.keep(entry, work.run_claim(entry, Runner()))
+    assert store.find(entry) is not None
+    assert work.ClaimStore(tmp_path, "full", 0).find(entry) is None
+    assert work.ClaimStore(tmp_path, "quick", 1).find(entry) is None
     monkeypatch.setattr(work, "code_digest", lambda: "other")
-    assert keeper.find(entry) is None
+    assert store.find(entry) is None
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"fingerprint": 1}', "null", "[]"])
 def test_a_damaged_file_is_run_anew(tmp_path, damage):
-    keeper = work.Keeper(tmp_path, "quick", 0)
+    store = work.ClaimStore(tmp_path, "quick", 0)
     entry = CLAIMS["corrections/e9"]
-    keeper.keep(entry, work.run_claim(entry, Bench()))
-    keeper.path(entry).write_text(damage)
-    assert keeper.find(entry) is None
+    store.keep(entry, work.run_claim(entry, Runner()))
+    store.path(entry).write_text(damage)
+    assert store.find(entry) is None
 
 
 def test_killed_in_the_middle_it_goes_on_and_ends_the_same(done, tmp_path):
@@ -188,7 +190,7 @@ def test_regret_figures_name_runs_intervals_and_seeds():
     named = re.compile(r"mean, and 10–90 % of [\d,]+( to [\d,]+)? runs$|mean of [\d,]+ runs, and its interval$")
     seen = 0
     for name, parameters in smaller.items():
-        evidence = CLAIMS[name].run(Bench(), **{**CLAIMS[name].quick, **parameters})
+        evidence = CLAIMS[name].run(Runner(), **{**CLAIMS[name].quick, **parameters})
         for panel in evidence.panels:
             if not re.search("regret|estimate", panel.y_label):
                 continue
@@ -203,7 +205,7 @@ def test_regret_figures_name_runs_intervals_and_seeds():
 
 
 def test_a_claim_that_breaks_does_not_stop_the_others(tmp_path, monkeypatch):
-    def boom(bench: Bench) -> Evidence:
+    def boom(runner: Runner) -> Evidence:
         raise MemoryError("too much")
 
     monkeypatch.setitem(CLAIMS, "zz/broken", Claim("zz/broken", "It runs.", "here", "by hand", boom, {}, {}))
@@ -224,7 +226,7 @@ def test_the_command_line(tmp_path, monkeypatch):
     shown = run.invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"})
     assert "--quick" in shown.output and "--full" in shown.output and "sparingly reproduce" in shown.output
 
-    def never(bench: Bench) -> Evidence:
+    def never(runner: Runner) -> Evidence:
         return Evidence((Check("it is", 2.0, "≤", 1.0, 2.0, 2.0, "refuted", "exact"),))
 
     monkeypatch.setitem(CLAIMS, "zz/wrong", Claim("zz/wrong", "It is.", "here", "by hand", never, {}, {}))

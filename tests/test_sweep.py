@@ -23,10 +23,10 @@ import pytest
 
 import sparingly as sp
 from sparingly.errors import InvalidInput, SparinglyError
-from sparingly.lab import clusters
-from sparingly.lab.grid import Attempt, read_sweep, run_cell, sweep_from
+from sparingly.lab import backends
 from sparingly.lab.reproduce import code_digest
-from sparingly.lab.sweep import Group, Keeper, figure, run_sweep, tables, write_results
+from sparingly.lab.sweep import CellStore, SeedGroup, figure, run_sweep, tables, write_results
+from sparingly.lab.sweep_grid import Attempt, read_sweep, run_cell, sweep_from
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 300  # seconds: far more than anything here takes, so that a busy machine fails no test
@@ -46,7 +46,7 @@ import sys
 from functools import partial
 from sparingly import cli
 from sparingly.lab import sweep
-from sparingly.lab.grid import run_cell
+from sparingly.lab.sweep_grid import run_cell
 
 def troubled(kind, notes, cells):
     def run(description):
@@ -264,9 +264,9 @@ def test_a_cell_that_kills_its_worker_is_found(tmp_path, small):
 
 
 def test_workers_that_die_before_they_begin_end_the_sweep(tmp_path):
-    class Dying(clusters.Cluster):
+    class Dying(backends.Backend):
         def each(self, call, items, apart=False):
-            raise clusters.WorkerDied("no luck today")
+            raise backends.WorkerDied("no luck today")
 
     sweep = sweep_from(tomllib.loads(SMALL), "", "")
     with pytest.raises(SparinglyError, match="workers die before they begin"):
@@ -274,7 +274,7 @@ def test_workers_that_die_before_they_begin_end_the_sweep(tmp_path):
 
 
 def test_few_runs_have_a_wide_interval():
-    group = Group(sweep_from(tomllib.loads(SMALL), "", "").cells[0], regret=[1.0, 2.0, 3.0])
+    group = SeedGroup(sweep_from(tomllib.loads(SMALL), "", "").cells[0], regret=[1.0, 2.0, 3.0])
     assert group.interval() == (2.0, pytest.approx(4.3027 / np.sqrt(3), rel=1e-4))  # Student's t, two degrees
 
 
@@ -348,11 +348,11 @@ def test_problems_with_a_budget_of_their_own_stand_beside_others():
 def test_columns_tables_and_figure(tmp_path):
     text = SMALL.replace("budget = 50", 'budget = [20, 40, { type = "Linear", rate = 0.5 }]')
     sweep = sweep_from(tomllib.loads(text), "", "")
-    keeper = Keeper(tmp_path)
-    keeper.prepare()
+    store = CellStore(tmp_path)
+    store.prepare()
     for cell in sweep.cells:
-        keeper.keep(cell, run_cell(cell.description))
-    groups = write_results(tmp_path / "results.parquet", sweep.cells, keeper)
+        store.keep(cell, run_cell(cell.description))
+    groups = write_results(tmp_path / "results.parquet", sweep.cells, store)
     frame = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pandas()
     assert list(frame["cell"]) == sorted(frame["cell"]) and len(frame) == 18
     assert sorted(frame["budget.amount"].dropna().unique()) == [20, 40]
@@ -420,10 +420,10 @@ def port():
 
 
 def test_somebody_else_at_the_address_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    monkeypatch.setattr(backends, "PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(InvalidInput, match="nobody answers"), clusters.opened("dask", address):
+        with pytest.raises(InvalidInput, match="nobody answers"), backends.open_backend("dask", address):
             pytest.fail("opened")
 
 
@@ -439,7 +439,7 @@ def test_somebody_else_at_the_address_is_not_waited_for(monkeypatch):
     ],
 )
 def test_a_cluster_that_cannot_be_is_named(on, address, jobs, says, port):
-    with pytest.raises(InvalidInput) as caught, clusters.opened(on, address.format(port=port), jobs):
+    with pytest.raises(InvalidInput) as caught, backends.open_backend(on, address.format(port=port), jobs):
         pytest.fail("opened")
     assert says in str(caught.value) and "\n" not in str(caught.value)
 

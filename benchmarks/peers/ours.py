@@ -9,7 +9,7 @@ import numpy as np
 
 import sparingly as sp
 from benchmarks.peers.rounds import Candidate, Facts, is_labelled
-from sparingly.lab.playing import Uniform, agent_for
+from sparingly.lab.table_runs import Uniform, agent_for
 
 NOISE, SCALE = 0.25, 0.3  # those of Rounds.learner
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sparingly.lab.playing import order_of
+from sparingly.lab.table_runs import order_of
 from sparingly.problems.real import Table
 from sparingly.randomness import seed_sequence
 
@@ -111,7 +111,7 @@ def run(
     table: Table, candidate: Candidate, share: float, rounds: int, seed: int, setting: Mapping[str, Any] | None = None,
     always: bool = False,
 ) -> Trial:  # fmt: skip
-    """One candidate through the rounds. The same seed draws the same rounds for all, those of `lab.playing.play`."""
+    """One candidate through the rounds. The same seed draws the same rounds for all, as in `lab.table_runs`."""
     for_rows, for_policy = seed_sequence(seed).spawn(2)
     rows = order_of(len(table), rounds, for_rows)
     inputs = table.features if table.features is not None else table.shared

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sparingly as sp
-from sparingly.lab.results import COLOURS, DASHES, MARKERS
+from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
 
 ROUNDS, DIM, NOISE = 20_000, 8, 0.5
 BUDGETS = (30, 100, 300, 1_000, 3_000, 10_000)

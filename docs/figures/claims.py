@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from sparingly.lab.claims import CLAIMS, Record
+from sparingly.lab.claims import CLAIMS, ClaimRecord
 from sparingly.lab.claims.evidence import VERDICTS
-from sparingly.lab.figures import panel_picture
+from sparingly.lab.claims_figures import panel_picture
+from sparingly.lab.claims_report import grouped
 from sparingly.lab.formatting import bar, value_and_interval
-from sparingly.lab.report import grouped
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/reproduce/full/claims.json")
@@ -44,7 +44,7 @@ COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
 def main() -> None:
     if not RESULTS.exists():
         sys.exit(f"{RESULTS} is not there: run `sparingly reproduce --full` first")
-    records = {data["id"]: Record.from_json(data) for data in json.loads(RESULTS.read_text(encoding="utf-8"))}
+    records = {data["id"]: ClaimRecord.from_json(data) for data in json.loads(RESULTS.read_text(encoding="utf-8"))}
     missing = [name for name in CLAIMS if name not in records]
     if missing:
         sys.exit(f"{RESULTS} lacks {', '.join(missing)}: run `sparingly reproduce --full`")
@@ -58,7 +58,7 @@ def main() -> None:
     readme.write_text(text, encoding="utf-8")
 
 
-def told(records: Iterable[Record]) -> str:
+def told(records: Iterable[ClaimRecord]) -> str:
     """How many claims there are, and how many of each verdict."""
     counts = Counter(record.verdict for record in records)
     parts = (f"{counts[verdict]} {PLURAL[verdict]}" for verdict in VERDICTS if counts[verdict])
@@ -68,7 +68,7 @@ def told(records: Iterable[Record]) -> str:
 PLURAL = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "fail"}
 
 
-def page(records: list[Record]) -> str:
+def page(records: list[ClaimRecord]) -> str:
     """All verdicts, and behind a fold all checks."""
     lines = [HEAD.format(seed=records[0].seed), f"**{told(records)}.**", ""]
     for heading, group in grouped(records).items():

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from sparingly.lab.results import markdown, style
+from sparingly.lab.experiment_results import markdown, style
 
 Floats = NDArray[np.float64]
 

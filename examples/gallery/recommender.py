@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import sparingly as sp
 from sparingly.engine.progress import Progress
-from sparingly.lab.playing import Uniform, agent_for
+from sparingly.lab.table_runs import Uniform, agent_for
 from sparingly.problems.real import Table, movielens
 
 SHARE = 0.05  # of all visits may be asked about

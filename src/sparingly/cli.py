@@ -96,7 +96,7 @@ def episodes(
     """
     from rich.markdown import Markdown
 
-    from sparingly.lab import episodes as studies
+    from sparingly.lab import episodic_studies as studies
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
@@ -136,16 +136,16 @@ def reproduce(
         sparingly reproduce ucb oful/budget --full --out results/reproduce/full
     """
     from sparingly.lab import reproduce as work
-    from sparingly.lab.watching import Screen
+    from sparingly.lab.progress_screen import ClaimsScreen
 
     mode = "quick" if quick else "full"
     folder = out or Path("results") / "reproduce" / mode
     claims = work.choose(ids or [])
     console = Console()
-    screen = Screen(console, len(claims), quiet)
+    screen = ClaimsScreen(console, len(claims), quiet)
     try:
         with screen:
-            records = work.reproduce(claims, folder, mode, seed, jobs, screen.watch)
+            records = work.reproduce(claims, folder, mode, seed, jobs, screen.callbacks)
     except KeyboardInterrupt:
         console.print(
             f"Stopped. What is done is kept in {folder}; the same command goes on from there.",
@@ -207,17 +207,18 @@ def sweep(
 
         sparingly sweep experiments/sweeps/budgets.toml --on ray --address 10.0.0.5:6379
     """
-    from sparingly.lab import clusters
+    from sparingly.lab import backends
     from sparingly.lab import sweep as work
-    from sparingly.lab.grid import read_sweep
+    from sparingly.lab.progress_screen import SweepScreen
     from sparingly.lab.reproduce import code_digest
+    from sparingly.lab.sweep_grid import read_sweep
 
     console = Console()
     folder = out or Path("results") / file.stem
     asked = read_sweep(file, code_digest())
     try:
-        with clusters.opened(on, address, jobs) as cluster:
-            done = work.run_sweep(asked, folder, cluster, retries, work.Screen(console, len(asked.cells), quiet))
+        with backends.open_backend(on, address, jobs) as backend:
+            done = work.run_sweep(asked, folder, backend, retries, SweepScreen(console, len(asked.cells), quiet))
     except KeyboardInterrupt:
         stopped = f"Stopped. What is done is kept in {folder}; the same command goes on from there."
         console.print(stopped, markup=False, soft_wrap=True)
@@ -323,7 +324,7 @@ def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, qu
     """Run experiments, print a table each, write one Parquet file and one figure."""
     from rich.markup import escape
 
-    from sparingly.lab import results
+    from sparingly.lab import experiment_results as results
 
     console = Console()
     out.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be

@@ -21,8 +21,8 @@ from sparingly.compiling import notice
 from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.lab.logged import FEW, FEW_REWARDS, Evaluation, combined, evaluate, horizon, replay
-from sparingly.lab.playing import Play, Uniform, play
+from sparingly.lab.off_policy import FEW, FEW_REWARDS, Evaluation, combined, evaluate, horizon, replay
+from sparingly.lab.table_runs import Trajectory, Uniform, run_on_table
 from sparingly.problems.real import DataWarning, Logged, Table
 from sparingly.rules import Always, Never
 
@@ -39,7 +39,7 @@ RULES = ("ExactMatching", "Greedy", UNIFORM)
 
 
 @dataclass(frozen=True)
-class Curve:
+class RuleCurve:
     """One rule at every budget."""
 
     reward: Floats  #: (budgets, runs) mean reward a round
@@ -60,7 +60,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BudgetPlan:
     """What `plan` returns: for each rule a curve, and what asking always and never earn in the same rounds."""
 
     data: Table | Logged
@@ -70,7 +70,7 @@ class Plan:
     runs: int
     seed: int
     level: float
-    curves: dict[str, Curve]
+    curves: dict[str, RuleCurve]
     always: Floats  #: (runs,)
     never: Floats  #: (runs,)
     notes: tuple[str, ...] = field(default=())
@@ -155,8 +155,8 @@ def plan(
     jobs: int | None = None,
     progress: bool | None = None,
     costs: Sequence[float] | None = None,
-) -> Plan:
-    """Play or replay the data with each rule under each budget, with all feedback and with none.
+) -> BudgetPlan:
+    """Trajectory or replay the data with each rule under each budget, with all feedback and with none.
 
     `rules` are names of the catalogue, with parameters if need be ("Matching(alpha=1)"), or "uniform". `learner` is one
     of the library's; by default the one that the data suggests. `costs` is what an ask about each action costs, in the
@@ -192,11 +192,13 @@ def plan(
         policies[name] = (*policies.get(name, ()), evaluation)
     about_log = (*_replays(data, grouped, length), *_doubts(cases, judgements)) if judged else ()
     notes = (*_silent(data, made, curves, amounts), *about_log)
-    return Plan(data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes, policies)
+    return BudgetPlan(
+        data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes, policies
+    )
 
 
 def _silent(
-    data: Table | Logged, made: Mapping[str, Any], curves: Mapping[str, Curve], amounts: Sequence[float]
+    data: Table | Logged, made: Mapping[str, Any], curves: Mapping[str, RuleCurve], amounts: Sequence[float]
 ) -> list[str]:
     """Which rules have asked nothing although there was a budget, and why."""
     unknown = data.dim or len(data.actions) * data.groups
@@ -215,7 +217,7 @@ def _silent(
 
 
 @dataclass(frozen=True)
-class _Record:
+class _RunSummary:
     """What is kept of one run."""
 
     reward: float
@@ -228,16 +230,16 @@ class _Record:
     by_context: Integers
 
 
-def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: int, seed: int) -> _Record:
+def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: int, seed: int) -> _RunSummary:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of one replay; the plan says what they have in common
         if isinstance(data, Logged):
             rows = np.random.default_rng([seed, 1]).integers(len(data), size=len(data))  # a resample: bootstrap
-            done: Play = replay(data, learner, rule, budget, rounds, seed, rows)[0]
+            done: Trajectory = replay(data, learner, rule, budget, rounds, seed, rows)[0]
         else:
-            done = play(data, learner, rule, budget, rounds, seed)
+            done = run_on_table(data, learner, rule, budget, rounds, seed)
     contexts = data.contexts[done.rows] if data.contexts is not None else np.zeros(done.rows.size, dtype=np.int64)
-    return _Record(
+    return _RunSummary(
         done.reward,
         done.asks,
         done.ledger.spent,
@@ -256,7 +258,7 @@ def _judge(data: Logged, learner: Any, rule: Any, budget: float, seed: int, leve
         return combined([evaluate(data, learner, rule, budget, seed + i, level) for i in range(HALVINGS)])
 
 
-def _replays(data: Table | Logged, grouped: Sequence[Sequence[_Record]], length: int) -> list[str]:
+def _replays(data: Table | Logged, grouped: Sequence[Sequence[_RunSummary]], length: int) -> list[str]:
     """What is to be said of all replays together."""
     least = min(record.rounds for group in grouped for record in group)
     rewarded = float(np.mean([record.rewarded for record in grouped[0]]))
@@ -320,11 +322,11 @@ def _all(work: Sequence[Work], workers: int, bar: Progress) -> list[Any]:
     return results
 
 
-def _curve(groups: list[list[_Record]]) -> Curve:
+def _curve(groups: list[list[_RunSummary]]) -> RuleCurve:
     def means(name: str) -> Floats:
         return np.array([np.mean([getattr(record, name) for record in group], axis=0) for group in groups])
 
-    return Curve(
+    return RuleCurve(
         np.array([[record.reward for record in group] for group in groups]),
         np.array([[record.asks for record in group] for group in groups], dtype=np.float64),
         np.array([[record.spent for record in group] for group in groups]),

@@ -12,7 +12,7 @@ from rich.console import Console
 from sparingly.errors import InvalidInput
 from sparingly.lab import planning, planning_report
 from sparingly.problems import real
-from sparingly.problems.reading import SEVERAL, SINGLE, from_table
+from sparingly.problems.tables import SEVERAL, SINGLE, from_table
 
 
 def run(

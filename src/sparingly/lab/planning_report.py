@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from sparingly.lab.logged import FEW
-from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, Need, Plan
-from sparingly.lab.results import COLOURS, DASHES, MARKERS, markdown
+from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS, markdown
+from sparingly.lab.off_policy import FEW
+from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, BudgetPlan, Need
 
 POLICY_HEADS = ("rule", "budget", "while learning", "ips", "snips", "dr", "effective")
 TOP = 5  # actions or contexts that are listed
@@ -39,12 +39,12 @@ def about(x: float, money: bool = False) -> str:
     return f"{x:.3g}" if money and x < 100 else number(round(x))
 
 
-def heads(plan: Plan) -> tuple[str, ...]:
+def heads(plan: BudgetPlan) -> tuple[str, ...]:
     """The columns of the curve."""
     return ("rule", "budget", "asks", *(("spent",) if plan.priced else ()), "reward", "±", "of always", "of its gain")
 
 
-def rows(plan: Plan) -> list[tuple[str, ...]]:
+def rows(plan: BudgetPlan) -> list[tuple[str, ...]]:
     """One row for each rule and budget, then the two ends: asking always and never."""
     lines = []
     for rule, curve in plan.curves.items():
@@ -60,7 +60,7 @@ def rows(plan: Plan) -> list[tuple[str, ...]]:
     return lines
 
 
-def policy_rows(plan: Plan) -> list[tuple[str, ...]]:
+def policy_rows(plan: BudgetPlan) -> list[tuple[str, ...]]:
     """On a log: what the policies that come of it are worth, by several methods."""
     lines = []
     for rule, evaluations in plan.policies.items():
@@ -80,7 +80,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if math.isfinite(share) else "–"
 
 
-def tables(plan: Plan) -> list[Grid]:
+def tables(plan: BudgetPlan) -> list[Grid]:
     """The curve as a table; on a log a second one, of the policies that come of it."""
     levels = f"{100 * plan.level:g} % intervals"
     narrow = tuple(head.replace("of ", "of\n", 1) for head in heads(plan)) if plan.priced else heads(plan)
@@ -102,19 +102,19 @@ def _grid(title: str, caption: str, heads: tuple[str, ...], lines: list[tuple[st
     return grid
 
 
-def heading(plan: Plan) -> str:
+def heading(plan: BudgetPlan) -> str:
     """What was planned."""
     return f"{plan.data.name}: reward against budget, {plan.rounds:,} rounds, {plan.runs} runs"
 
 
-def meaning(plan: Plan) -> str:
+def meaning(plan: BudgetPlan) -> str:
     """What the intervals hold for."""
     if plan.logged:
         return "each run replays a resample of the log; ± is where one more such run would lie, by Student's t"
     return "± is Student's interval of the mean over runs, each of which draws its rounds from the table"
 
 
-def answers(plan: Plan) -> list[str]:
+def answers(plan: BudgetPlan) -> list[str]:
     """The smallest budgets, in sentences."""
     if plan.always.mean() <= plan.never.mean():
         return ["Asking always earns no more than asking never: feedback teaches this learner nothing on this data."]
@@ -125,7 +125,7 @@ def answers(plan: Plan) -> list[str]:
     return lines
 
 
-def _needed(plan: Plan, need: Need) -> str:
+def _needed(plan: BudgetPlan, need: Need) -> str:
     low, middle, high = (about(x, plan.priced) for x in (need.low, need.budget, need.high))
     if math.isinf(need.budget):
         where = f" (interval from {low})" if math.isfinite(need.low) and plan.runs > 1 else ""
@@ -136,7 +136,7 @@ def _needed(plan: Plan, need: Need) -> str:
     return f"needs {what} (interval {low} to {high})"
 
 
-def against_uniform(plan: Plan) -> list[str]:
+def against_uniform(plan: BudgetPlan) -> list[str]:
     """How each rule compares with uniform asking at the same budget."""
     if UNIFORM not in plan.curves or plan.logged or plan.runs < 2:
         return []
@@ -154,7 +154,7 @@ def _p(value: float) -> str:
     return f"{value:.1e}" if math.isfinite(value) else "–"
 
 
-def report(plan: Plan, notes: tuple[str, ...]) -> str:
+def report(plan: BudgetPlan, notes: tuple[str, ...]) -> str:
     """The plan as Markdown, with what deserves a look."""
     middle = len(plan.budgets) // 2
     text = [
@@ -192,7 +192,7 @@ def report(plan: Plan, notes: tuple[str, ...]) -> str:
     return "\n".join(text)
 
 
-def _prices(plan: Plan) -> str:
+def _prices(plan: BudgetPlan) -> str:
     if not plan.priced:
         return ""
     costs = np.ravel(plan.learner.costs)[: len(plan.data.actions)]  # the same in every context
@@ -200,7 +200,7 @@ def _prices(plan: Plan) -> str:
     return f" An ask costs: {listed}{', …' if len(plan.data.actions) > TOP else ''}; budgets are money."
 
 
-def _spending(plan: Plan, place: int) -> list[str]:
+def _spending(plan: BudgetPlan, place: int) -> list[str]:
     """For each rule: how much of its asks goes to the beginning, and to which actions and contexts."""
     lines = []
     for rule, curve in plan.curves.items():
@@ -224,11 +224,11 @@ def _largest(shares: Any, names: tuple[str, ...]) -> str:
     return ", ".join(f"{names[i]} {shares[i]:.0%}" for i in order) + rest
 
 
-def figure(plan: Plan) -> Figure:
+def figure(plan: BudgetPlan) -> Figure:
     """Left the reward against the budget, right when each rule asks, at the middle one of the budgets."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        page = Figure(figsize=(10.4, 4.2), layout="constrained")
-        left, right = page.subplots(1, 2)
+        fig = Figure(figsize=(10.4, 4.2), layout="constrained")
+        left, right = fig.subplots(1, 2)
         for name, values, dashes in (("asking always", plan.always, "-"), ("asking never", plan.never, ":")):
             left.axhline(float(values.mean()), color="0.45", linestyle=dashes, linewidth=2, label=name)
         middle = len(plan.budgets) // 2
@@ -251,14 +251,14 @@ def figure(plan: Plan) -> Figure:
         left.set_title(f"{plan.rounds:,} rounds, {plan.runs} runs, seed {plan.seed}", fontsize=10)
         right.set(xlabel="round", ylabel="asks so far (mean)")
         right.set_title(f"when they ask: budget {number(plan.budgets[middle])}", fontsize=10)
-        page.suptitle(plan.data.name, parse_math=False)
+        fig.suptitle(plan.data.name, parse_math=False)
         for axis in (left, right):
             axis.legend(frameon=False)
             axis.grid(alpha=0.25)
-    return page
+    return fig
 
 
-def write(plan: Plan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
+def write(plan: BudgetPlan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
     """report.md, the figure, curve.parquet (a row a run), asks.parquet, policies.parquet; the path of the report."""
     folder.mkdir(parents=True, exist_ok=True)
     picture = figure(plan)
@@ -273,7 +273,7 @@ def write(plan: Plan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
     return path
 
 
-def _runs(plan: Plan) -> list[dict[str, Any]]:
+def _runs(plan: BudgetPlan) -> list[dict[str, Any]]:
     ends = (("always", plan.always, float(plan.rounds)), ("never", plan.never, 0.0))
     lines: list[dict[str, Any]] = [
         {"rule": f"asking {name}", "budget": None, "run": run, "reward": float(reward), "asks": asks, "spent": None}
@@ -288,7 +288,7 @@ def _runs(plan: Plan) -> list[dict[str, Any]]:
     return lines
 
 
-def _estimates(plan: Plan) -> list[dict[str, Any]]:
+def _estimates(plan: BudgetPlan) -> list[dict[str, Any]]:
     return [
         {"rule": rule, "budget": budget, **asdict(estimate)}
         for rule, evaluations in plan.policies.items()
@@ -297,7 +297,7 @@ def _estimates(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _asks(plan: Plan) -> list[dict[str, Any]]:
+def _asks(plan: BudgetPlan) -> list[dict[str, Any]]:
     parts = [f"{i / PARTS:.2f}" for i in range(PARTS)]
     return [
         {"rule": rule, "budget": budget, "by": by, "key": key, "asks": float(asks)}

@@ -28,8 +28,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from sparingly.errors import InvalidInput
-from sparingly.lab.claims import CLAIMS, Bench, Check, Claim, Evidence, Record
-from sparingly.lab.report import draw, write_report
+from sparingly.lab.claims import CLAIMS, Check, Claim, ClaimRecord, Evidence, Runner
+from sparingly.lab.claims_report import draw, write_report
 from sparingly.version import __version__
 
 MARKS = {"holds": "✓", "holds as corrected": "≈", "fails": "✗"}
@@ -50,16 +50,16 @@ def choose(ids: Sequence[str]) -> list[Claim]:
 
 
 @dataclass
-class Watch:
+class ProgressCallbacks:
     """Told how the work goes: `started`, what a claim is `doing`, `finished` with its seconds (0: it was kept)."""
 
     started: Callable[[str], None] = field(default=lambda claim: None)
     doing: Callable[[str, str], None] = field(default=lambda claim, what: None)
-    finished: Callable[[Record, float], None] = field(default=lambda record, seconds: None)
+    finished: Callable[[ClaimRecord, float], None] = field(default=lambda record, seconds: None)
 
 
 @dataclass(frozen=True)
-class Keeper:
+class ClaimStore:
     """The folder in which claims that were run are kept, for one mode and seed."""
 
     folder: Path
@@ -74,27 +74,27 @@ class Keeper:
         parts = [claim.id, self.mode, self.seed, sorted(claim.parameters(self.mode).items()), code_digest()]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def find(self, claim: Claim) -> Record | None:
+    def find(self, claim: Claim) -> ClaimRecord | None:
         """What was kept of the claim, if it is still what would come out; a damaged file is as good as none."""
         try:
             kept = json.loads(self.path(claim).read_text(encoding="utf-8"))
-            return Record.from_json(kept["record"]) if kept["fingerprint"] == self.fingerprint(claim) else None
+            return ClaimRecord.from_json(kept["record"]) if kept["fingerprint"] == self.fingerprint(claim) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def keep(self, claim: Claim, record: Record) -> None:
+    def keep(self, claim: Claim, record: ClaimRecord) -> None:
         """Write it in one piece: a file is there completely, or not at all."""
         text = json.dumps(
             {"fingerprint": self.fingerprint(claim), "record": record.to_json()}, ensure_ascii=False, allow_nan=False
         )
         path = self.path(claim)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with in_one_piece(path) as draft:
+        with atomic_write(path) as draft:
             draft.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def in_one_piece(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` when all is written: nobody ever sees half a file."""
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     yield draft
@@ -117,74 +117,74 @@ def code_digest() -> str:
     return _digest[0]
 
 
-def run_claim(claim: Claim, bench: Bench) -> Record:
+def run_claim(claim: Claim, runner: Runner) -> ClaimRecord:
     """Run one claim; if it breaks, that is its evidence, and the others go on."""
     try:
-        evidence = claim.evaluate(bench)
+        evidence = claim.evaluate(runner)
     except Exception as error:
         nan = float("nan")
         says = f"could not be run: {type(error).__name__}: {error}"
         evidence = Evidence((Check(says, nan, "=", nan, nan, nan, "open", "none"),))
-    return Record(
-        claim.id, claim.statement, claim.source, claim.judged, claim.correction, bench.mode, bench.seed,
-        json.loads(json.dumps(claim.parameters(bench.mode))), evidence,
+    return ClaimRecord(
+        claim.id, claim.statement, claim.source, claim.judged, claim.correction, runner.mode, runner.seed,
+        json.loads(json.dumps(claim.parameters(runner.mode))), evidence,
     )  # fmt: skip
 
 
-def broken(record: Record) -> bool:
+def broken(record: ClaimRecord) -> bool:
     """Whether a claim could not be run at all."""
     return any(check.test == "none" for check in record.evidence.checks)
 
 
 def reproduce(
     claims: Sequence[Claim], out: Path, mode: str = "quick", seed: int = 0, jobs: int | None = None,
-    watch: Watch | None = None,
-) -> list[Record]:  # fmt: skip
+    callbacks: ProgressCallbacks | None = None,
+) -> list[ClaimRecord]:  # fmt: skip
     """Run what is not kept yet, `jobs` claims at a time, write the report and the data, and return all records.
 
     The report covers every claim that the folder holds for this mode and seed, so it grows with what is run.
     """
-    watch = watch or Watch()
-    keeper = Keeper(out / "claims", mode, seed)
-    keeper.folder.mkdir(parents=True, exist_ok=True)
+    callbacks = callbacks or ProgressCallbacks()
+    store = ClaimStore(out / "claims", mode, seed)
+    store.folder.mkdir(parents=True, exist_ok=True)
     todo = []
     for claim in claims:
-        kept = keeper.find(claim)
+        kept = store.find(claim)
         if kept is None:
             todo.append(claim)
         else:
-            watch.finished(kept, 0.0)
+            callbacks.finished(kept, 0.0)
     failed = {}
-    for claim, record, seconds in _in_threads(todo, mode, seed, jobs, watch):
+    for claim, record, seconds in _in_threads(todo, mode, seed, jobs, callbacks):
         if broken(record):
             failed[claim.id] = record
         else:
-            keeper.keep(claim, record)
-        watch.finished(record, seconds)
+            store.keep(claim, record)
+        callbacks.finished(record, seconds)
         draw(record)  # while others are still at work
-    found = [failed.get(claim.id) or keeper.find(claim) for claim in CLAIMS.values()]
+    found = [failed.get(claim.id) or store.find(claim) for claim in CLAIMS.values()]
     records = [record for record in found if record is not None]
     write_data(out, records)
-    with in_one_piece(out / "report.html") as draft:
+    with atomic_write(out / "report.html") as draft:
         write_report(draft, records, mode, about(mode, seed, [record.id for record in records]))
     return records
 
 
 def _in_threads(
-    todo: Sequence[Claim], mode: str, seed: int, jobs: int | None, watch: Watch
-) -> Iterator[tuple[Claim, Record, float]]:
+    todo: Sequence[Claim], mode: str, seed: int, jobs: int | None, callbacks: ProgressCallbacks
+) -> Iterator[tuple[Claim, ClaimRecord, float]]:
     """Run claims side by side; compiled code releases the GIL, so threads use all cores."""
     workers = min(jobs or os.cpu_count() or 1, max(len(todo), 1))
 
-    def one(claim: Claim) -> tuple[Claim, Record, float]:
-        watch.started(claim.id)
+    def one(claim: Claim) -> tuple[Claim, ClaimRecord, float]:
+        callbacks.started(claim.id)
         start = time.perf_counter()
-        bench = Bench(mode, seed, jobs=1, tell=lambda what: watch.doing(claim.id, what))
-        return claim, run_claim(claim, bench), time.perf_counter() - start
+        runner = Runner(mode, seed, jobs=1, tell=lambda what: callbacks.doing(claim.id, what))
+        return claim, run_claim(claim, runner), time.perf_counter() - start
 
     pool = ThreadPoolExecutor(workers)
     try:
-        waiting: list[Future[tuple[Claim, Record, float]]] = [pool.submit(one, claim) for claim in todo]
+        waiting: list[Future[tuple[Claim, ClaimRecord, float]]] = [pool.submit(one, claim) for claim in todo]
         for done in as_completed(waiting):
             yield done.result()
     finally:
@@ -211,24 +211,24 @@ def shortest(ids: Sequence[str]) -> list[str]:
     return [word for group, some in chosen.items() for word in ([group] if len(some) == len(members[group]) else some)]
 
 
-def write_data(out: Path, records: Sequence[Record]) -> None:
+def write_data(out: Path, records: Sequence[ClaimRecord]) -> None:
     """Everything as JSON, and as two Parquet tables: one row a check, one row a point of a curve."""
     text = json.dumps([record.to_json() for record in records], ensure_ascii=False, indent=1, allow_nan=False)
-    with in_one_piece(out / "claims.json") as draft:
+    with atomic_write(out / "claims.json") as draft:
         draft.write_text(text, encoding="utf-8")
     for name, rows in (("checks.parquet", _check_rows(records)), ("curves.parquet", _point_rows(records))):
-        with in_one_piece(out / name) as draft:
+        with atomic_write(out / name) as draft:
             pandas.DataFrame(list(rows)).to_parquet(draft, index=False)
 
 
-def _check_rows(records: Sequence[Record]) -> Iterator[Mapping[str, Any]]:
+def _check_rows(records: Sequence[ClaimRecord]) -> Iterator[Mapping[str, Any]]:
     for record in records:
         same = {"claim": record.id, "verdict": record.verdict, "mode": record.mode, "seed": record.seed}
         for check in record.evidence.checks:
             yield {**same, **vars(check)}
 
 
-def _point_rows(records: Sequence[Record]) -> Iterator[Mapping[str, Any]]:
+def _point_rows(records: Sequence[ClaimRecord]) -> Iterator[Mapping[str, Any]]:
     for record in records:
         for panel in record.evidence.panels:
             for curve in panel.curves:
@@ -238,7 +238,7 @@ def _point_rows(records: Sequence[Record]) -> Iterator[Mapping[str, Any]]:
                     yield {**same, "x": x, "y": y, **edge}
 
 
-def table(records: Sequence[Record]) -> Table:
+def table(records: Sequence[ClaimRecord]) -> Table:
     """The verdicts, for the terminal."""
     view = Table(title="Claims and verdicts", caption=_counts(records))
     longest = max((len(record.id) for record in records), default=0)
@@ -253,7 +253,7 @@ def table(records: Sequence[Record]) -> Table:
     return view
 
 
-def _counts(records: Sequence[Record]) -> str:
+def _counts(records: Sequence[ClaimRecord]) -> str:
     counts = {verdict: sum(record.verdict == verdict for record in records) for verdict in MARKS}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 

@@ -8,13 +8,11 @@ their names; it has the same bytes wherever, by how many workers and in whatever
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import matplotlib
@@ -24,15 +22,15 @@ import pyarrow.parquet
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from sparingly.engine.simulate import mean_and_half
 from sparingly.errors import SparinglyError
-from sparingly.lab.clusters import Cluster, WorkerDied
-from sparingly.lab.grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
-from sparingly.lab.reproduce import code_digest, in_one_piece
-from sparingly.lab.results import COLOURS, DASHES, MARKERS
+from sparingly.lab.backends import Backend, WorkerDied
+from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
+from sparingly.lab.progress_screen import SweepScreen
+from sparingly.lab.reproduce import atomic_write, code_digest
+from sparingly.lab.sweep_grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
 
 SCHEMA = pyarrow.schema(
     {
@@ -46,7 +44,7 @@ MOST_TABLES, MOST_ROWS = 6, 40  # on the screen
 
 
 @dataclass(frozen=True)
-class Keeper:
+class CellStore:
     """The folder that holds the cells that were run, and the tracebacks of those that failed."""
 
     folder: Path
@@ -83,80 +81,19 @@ class Keeper:
         """Write the cell in one piece: its file is there completely, or not at all."""
         about = {"description": json.dumps(cell.description, sort_keys=True, ensure_ascii=False, default=str)}
         table = pyarrow.table(dict(columns), schema=SCHEMA.with_metadata(about))
-        with in_one_piece(self.path(cell)) as draft:
+        with atomic_write(self.path(cell)) as draft:
             pyarrow.parquet.write_table(table, draft, **WRITING)
         self.trouble(cell).unlink(missing_ok=True)
 
     def record(self, cell: Cell, error: str) -> None:
         """Write down why a cell failed."""
         about = json.dumps(cell.description, ensure_ascii=False, indent=1, default=str)
-        with in_one_piece(self.trouble(cell)) as draft:
+        with atomic_write(self.trouble(cell)) as draft:
             draft.write_text(f"{about}\n\n{error}", encoding="utf-8")
 
 
 @dataclass
-class Screen:
-    """What a person sees meanwhile: a bar in a terminal, a line now and then elsewhere, nothing if `quiet`."""
-
-    console: Console
-    total: int
-    quiet: bool = False
-    pause: float = 5.0  # seconds between lines
-    done: int = 0
-    failed: int = 0
-    kept: int = 0  # of the done ones, how many were so before
-    start: float = field(default_factory=time.monotonic)
-    said: float = field(default_factory=time.monotonic)
-    first: float = 0.0  # when the first cell was done: before that, workers start
-
-    def __enter__(self) -> Screen:
-        live = self.console.is_terminal and not self.quiet
-        self.bar = Progress(
-            TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]}"),
-            TimeRemainingColumn(), console=self.console, transient=True, disable=not live,
-        )  # fmt: skip
-        self.task = self.bar.add_task("cells", total=self.total, failed="")
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
-        if kind is None:
-            self.say()
-
-    def resume(self, kept: int) -> None:
-        """So many cells were done before."""
-        self.done = self.kept = kept
-        self.bar.update(self.task, completed=kept)
-        if kept:
-            self.say(f"{kept} of {self.total} cells were done before")
-
-    def tick(self, failed: bool = False) -> None:
-        """One more cell is done, or has failed for good."""
-        self.first = self.first or time.monotonic()
-        self.done += not failed
-        self.failed += failed
-        word = f"{self.failed} failed" if self.failed else ""
-        self.bar.update(self.task, completed=self.done + self.failed, failed=word)
-        if time.monotonic() - self.said >= self.pause and not self.console.is_terminal:
-            self.say()
-
-    def say(self, line: str = "") -> None:
-        """A line: this one, or how far it is."""
-        self.said = time.monotonic()
-        if self.quiet:
-            return
-        passed, ended = self.said - self.start, self.done + self.failed
-        new, rest = ended - self.kept, self.total - ended
-        left = f", about {(self.said - self.first) / (new - 1) * rest:.0f} s left" if new > 1 and rest else ""
-        plain = f"{self.done}/{self.total} cells done, {self.failed} failed, {passed:.1f} s{left}"
-        self.console.print(line or plain, markup=False, highlight=False)
-
-
-@dataclass
-class Group:
+class SeedGroup:
     """Cells that differ in nothing but the seed: how their runs ended."""
 
     cell: Cell  # one of them
@@ -178,37 +115,37 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Done:
+class SweepResult:
     """What a sweep has led to: groups of cells that differ in the seed alone, and the errors of failed cells, by id."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SeedGroup, ...]
     failures: Mapping[str, str]
 
 
 def run_sweep(
-    sweep: Sweep, out: Path, cluster: Cluster, retries: int = 2, screen: Screen | None = None, run: Run = run_cell
-) -> Done:
-    """Run the cells that are not done yet, and write what all of them have given to results.parquet in `out`.
+    sweep: Sweep, out: Path, backend: Backend, retries: int = 2, screen: SweepScreen | None = None, run: Run = run_cell
+) -> SweepResult:
+    """Run the cells that are not done yet, then write the rows of all cells to results.parquet in `out`.
 
-    `cluster` comes from `clusters.opened`; a cell that fails is run `retries` times more; `screen` shows the progress.
+    `backend` comes from `backends.open_backend`. A cell that fails is retried `retries` times. `screen` shows progress.
     """
-    keeper = Keeper(out)
-    keeper.prepare()
-    todo = [cell for cell in sweep.cells if not keeper.has(cell)]
+    store = CellStore(out)
+    store.prepare()
+    todo = [cell for cell in sweep.cells if not store.has(cell)]
     failures: dict[str, str] = {}
-    with screen or Screen(Console(), len(sweep.cells), quiet=True) as view:
+    with screen or SweepScreen(Console(), len(sweep.cells), quiet=True) as view:
         view.resume(len(sweep.cells) - len(todo))
         if todo:
             with suppress(Exception):  # it will come up again where it belongs, as the failure of a cell
                 warm_up(todo)
-            attempt = Attempt(run, code_digest() if cluster.remote else "")
-            failures = _work(todo, cluster, attempt, keeper, retries, view)
+            attempt = Attempt(run, code_digest() if backend.remote else "")
+            failures = _work(todo, backend, attempt, store, retries, view)
     there = [cell for cell in sweep.cells if cell.id not in failures]
-    return Done(write_results(out / "results.parquet", there, keeper), failures)
+    return SweepResult(write_results(out / "results.parquet", there, store), failures)
 
 
 def _work(
-    todo: Sequence[Cell], cluster: Cluster, attempt: Attempt, keeper: Keeper, retries: int, view: Screen
+    todo: Sequence[Cell], backend: Backend, attempt: Attempt, store: CellStore, retries: int, view: SweepScreen
 ) -> dict[str, str]:
     """Run cells until each is done or has failed too often; what a dead worker was doing is done again.
 
@@ -225,19 +162,19 @@ def _work(
         if tries[id] > retries:
             cell = pending.pop(id)
             failures[id] = error
-            keeper.record(cell, error)
+            store.record(cell, error)
             view.tick(failed=True)
 
     while pending:
         crowd = [cell for cell in pending.values() if suspected[cell.id] <= retries]
         under_way: set[str] = set()
         try:
-            for outcome in cluster.each(attempt, _noting(crowd or [*pending.values()][:1], under_way), apart=not crowd):
+            for outcome in backend.each(attempt, _noting(crowd or [*pending.values()][:1], under_way), apart=not crowd):
                 under_way.discard(outcome.id)
                 if outcome.columns is None:
                     failed(outcome.id, outcome.error)
                 else:
-                    keeper.keep(pending.pop(outcome.id), outcome.columns)
+                    store.keep(pending.pop(outcome.id), outcome.columns)
                     view.tick()
         except WorkerDied as death:
             if not under_way:
@@ -256,7 +193,7 @@ def _noting(cells: Iterable[Cell], under_way: set[str]) -> Iterator[Cell]:
         yield cell
 
 
-def write_results(path: Path, cells: Sequence[Cell], keeper: Keeper) -> tuple[Group, ...]:
+def write_results(path: Path, cells: Sequence[Cell], store: CellStore) -> tuple[SeedGroup, ...]:
     """One Parquet file with all rows of these cells, each with what the cell was, in the order of the cells."""
     kinds = column_types(cells)
     words = ("cell", "problem", "learner", "rule", "schedule")
@@ -266,12 +203,12 @@ def write_results(path: Path, cells: Sequence[Cell], keeper: Keeper) -> tuple[Gr
         | kinds
         | {name: SCHEMA.field(name).type for name in SCHEMA.names}
     )
-    groups: dict[Any, Group] = {}
-    with in_one_piece(path) as draft, pyarrow.parquet.ParquetWriter(draft, schema, **WRITING) as writer:
+    groups: dict[Any, SeedGroup] = {}
+    with atomic_write(path) as draft, pyarrow.parquet.ParquetWriter(draft, schema, **WRITING) as writer:
         waiting: list[pyarrow.Table] = []
         for cell in cells:
-            rows = keeper.load(cell)
-            groups.setdefault((*cell.labels.values(), *cell.taken.items()), Group(cell)).add(rows)
+            rows = store.load(cell)
+            groups.setdefault((*cell.labels.values(), *cell.taken.items()), SeedGroup(cell)).add(rows)
             own = {"cell": cell.id, **cell.labels, "seed": cell.description["seed"]}
             own |= {name: cell.taken.get(name) for name in kinds}
             columns = {name: _repeated(value, rows.num_rows, schema.field(name).type) for name, value in own.items()}
@@ -306,7 +243,7 @@ def column_types(cells: Sequence[Cell]) -> dict[str, pyarrow.DataType]:
     return kinds
 
 
-def tables(title: str, groups: Sequence[Group]) -> Iterator[Table]:
+def tables(title: str, groups: Sequence[SeedGroup]) -> Iterator[Table]:
     """How the runs ended: a table for each problem, a row for all cells that differ in the seed alone."""
     problems = list(dict.fromkeys(group.cell.labels["problem"] for group in groups))
     for name in problems[:MOST_TABLES]:
@@ -317,7 +254,7 @@ def tables(title: str, groups: Sequence[Group]) -> Iterator[Table]:
         yield view
 
 
-def _table(title: str, rows: Sequence[Group], groups: Sequence[Group]) -> Table:
+def _table(title: str, rows: Sequence[SeedGroup], groups: Sequence[SeedGroup]) -> Table:
     """One table; parts that never vary in the sweep are left out."""
     view = Table(title=escape(title), caption="± is a 95 % interval of the mean")
     parts = [part for part in ("schedule", "learner", "rule") if len({g.cell.labels[part] for g in groups}) > 1]
@@ -336,7 +273,7 @@ def _table(title: str, rows: Sequence[Group], groups: Sequence[Group]) -> Table:
     return view
 
 
-def figure(title: str, groups: Sequence[Group]) -> Figure:
+def figure(title: str, groups: Sequence[SeedGroup]) -> Figure:
     """Mean regret with its interval over the number that takes most values, or over the rules if none varies."""
     axis = _main_axis(groups)
     panels: dict[str, dict[str, list[tuple[Any, float, float]]]] = {}
@@ -349,25 +286,25 @@ def figure(title: str, groups: Sequence[Group]) -> Figure:
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         columns = min(len(shown), 3)
         rows = -(-len(shown) // 3)
-        page = Figure(figsize=(5.4 * columns, 4.2 * rows), layout="constrained")
-        axes = page.subplots(rows, columns, squeeze=False).ravel()
+        fig = Figure(figsize=(5.4 * columns, 4.2 * rows), layout="constrained")
+        axes = fig.subplots(rows, columns, squeeze=False).ravel()
         for place, name in enumerate(shown):
             _draw(axes[place], name, panels[name], axis)
         for empty in axes[len(shown) :]:
             empty.set_visible(False)
         more = f" (the first {len(shown)} of {len(panels)} problems)" if len(panels) > len(shown) else ""
-        page.suptitle(title + more, parse_math=False)
-    return page
+        fig.suptitle(title + more, parse_math=False)
+    return fig
 
 
-def _main_axis(groups: Sequence[Group]) -> str | None:
+def _main_axis(groups: Sequence[SeedGroup]) -> str | None:
     cells = [g.cell for g in groups]
     numeric = [name for name, kind in column_types(cells).items() if kind != pyarrow.string()]
     values = {name: len({cell.taken[name] for cell in cells if name in cell.taken}) for name in numeric}
     return max((name for name in values if values[name] > 1), key=lambda name: values[name], default=None)
 
 
-def _place(cell: Cell, axis: str | None, groups: Sequence[Group]) -> tuple[str, str]:
+def _place(cell: Cell, axis: str | None, groups: Sequence[SeedGroup]) -> tuple[str, str]:
     """The panel and the line that a cell belongs to: its problem, and whatever else varies apart from the axis."""
     owner = (axis or "rule").partition(".")[0].replace("budget", "schedule")
     names = {part: (cell.stems if part == owner else cell.labels)[part] for part in cell.labels}

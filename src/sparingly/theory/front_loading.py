@@ -73,9 +73,9 @@ class FrontLoaded:
         asked = self._run_ahead()
         ask = self.decisions < self.asks
         assert ask or asked is None, "an agent within its budget asks no more than B times"
-        plan = asked if asked is not None else self._later.popleft()
+        chosen = asked if asked is not None else self._later.popleft()
         self.decisions += 1
-        decision = plan._replace(id=self.decisions, ask=ask)
+        decision = chosen._replace(id=self.decisions, ask=ask)
         if ask:
             self._awaited, self._inner = decision, None if asked is None else asked.id
         return decision
@@ -92,10 +92,10 @@ class FrontLoaded:
     def _run_ahead(self) -> Decision | None:
         """Let the agent play until it asks, or to the end; what it plays without asking is kept for later."""
         while self.agent.decisions < self.rounds:
-            plan = self.agent.decide(context=self.context)
-            if plan.ask:
-                return plan
-            self._later.append(plan)
+            ahead = self.agent.decide(context=self.context)
+            if ahead.ask:
+                return ahead
+            self._later.append(ahead)
         return None
 
 

@@ -1,18 +1,18 @@
 """The claims of the paper and our own, as data that can be run and judged: one file a family, entered into CLAIMS."""
 
-from sparingly.lab.claims import lower  # isort: skip  # the order of these imports is the order of the report
-from sparingly.lab.claims import greedy  # isort: skip
-from sparingly.lab.claims import arms  # isort: skip
-from sparingly.lab.claims import linear  # isort: skip
-from sparingly.lab.claims import episodic  # isort: skip
-from sparingly.lab.claims import profiles  # isort: skip
+from sparingly.lab.claims import lower_bounds  # isort: skip  # the order of these imports is the order of the report
+from sparingly.lab.claims import greedy_reduction  # isort: skip
+from sparingly.lab.claims import arms_bounds  # isort: skip
+from sparingly.lab.claims import linear_bounds  # isort: skip
+from sparingly.lab.claims import episodic_bounds  # isort: skip
+from sparingly.lab.claims import budget_profiles  # isort: skip
 from sparingly.lab.claims import remarks  # isort: skip
 from sparingly.lab.claims import corrections  # isort: skip
-from sparingly.lab.claims import ours  # isort: skip
-from sparingly.lab.claims.bench import Bench
-from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, Curve, Evidence, Panel, Record
+from sparingly.lab.claims import exact_matching  # isort: skip
+from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
+from sparingly.lab.claims.runner import Runner
 
 __all__ = [
-    "CLAIMS", "Bench", "Check", "Claim", "Curve", "Evidence", "Panel", "Record", "arms", "corrections", "episodic",
-    "greedy", "linear", "lower", "ours", "profiles", "remarks",
+    "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds", "budget_profiles",
+    "corrections", "episodic_bounds", "exact_matching", "greedy_reduction", "linear_bounds", "lower_bounds", "remarks",
 ]  # fmt: skip

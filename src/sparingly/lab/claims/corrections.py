@@ -12,9 +12,10 @@ import numpy as np
 from sparingly.agent import Agent
 from sparingly.budgets import Fixed, Periodic
 from sparingly.features import HalfSpaces
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.bench import Bench, Floats, band, curve, share_of_runs, spending
+from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Evidence, Panel, claim
+from sparingly.lab.claims.panels import Floats, band, curve, share_of_runs, spending
+from sparingly.lab.claims.runner import Runner
 from sparingly.learners import OFUL, UCB1, UCBVI
 from sparingly.learners.episodic import log_term
 from sparingly.ledger import budget_in_units
@@ -34,7 +35,7 @@ EXACT = "Exact."
     quick={"most": 60, "rounds": 1_000},
     full={"most": 200},
 )
-def e1(bench: Bench, most: int, rounds: int) -> Evidence:
+def e1(runner: Runner, most: int, rounds: int) -> Evidence:
     differ = {"stated": 0, "corrected": 0, "PaperMatching": 0}
     for n, B, C in itertools.product(range(most), range(1, 40 * most, 37), range(2, 12, 3)):
         ci, bar = width(n, rounds, C), 4.0 * math.sqrt(6.0 * math.log(C * rounds) * C / B)
@@ -44,9 +45,11 @@ def e1(bench: Bench, most: int, rounds: int) -> Evidence:
         differ["corrected"] += interval != (max(n, 1) <= B / (16 * C))
         differ["PaperMatching"] += interval != PaperMatching().asks(question)
     checks = (
-        judging.exact("n ≤ B/(4C): cases in which it decides otherwise", differ["stated"], "=", 0, "stated"),
-        judging.exact("n ∨ 1 ≤ B/(16C): cases in which it decides otherwise", differ["corrected"], "=", 0, "corrected"),
-        judging.exact("PaperMatching: cases in which it decides otherwise", differ["PaperMatching"], "=", 0),
+        statistics.exact("n ≤ B/(4C): cases in which it decides otherwise", differ["stated"], "=", 0, "stated"),
+        statistics.exact(
+            "n ∨ 1 ≤ B/(16C): cases in which it decides otherwise", differ["corrected"], "=", 0, "corrected"
+        ),
+        statistics.exact("PaperMatching: cases in which it decides otherwise", differ["PaperMatching"], "=", 0),
     )
     budgets = np.arange(16, 2_000, 8)
     panel = Panel(
@@ -79,13 +82,13 @@ class RemarkRule:
     quick={"costs": (3.0, 2.0, 1.0), "rounds": 3_000, "runs": 4},
     full={"rounds": 30_000, "runs": 10},
 )
-def e2(bench: Bench, costs: tuple[float, ...], rounds: int, runs: int) -> Evidence:
+def e2(runner: Runner, costs: tuple[float, ...], rounds: int, runs: int) -> Evidence:
     problem, learner, budget = Arms([0.5] * len(costs), costs=costs), UCB1(len(costs), costs=costs), Periodic(60, 500)
-    remark = bench.simulate(problem, learner, RemarkRule(), budget, rounds=rounds, runs=runs)
-    ours = bench.simulate(problem, learner, ExactMatching(), budget, rounds=rounds, runs=runs)
+    remark = runner.simulate(problem, learner, RemarkRule(), budget, rounds=rounds, runs=runs)
+    ours = runner.simulate(problem, learner, ExactMatching(), budget, rounds=rounds, runs=runs)
     checks = (
-        judging.exact("n ≤ B/C + c: refusals by the ledger", remark.refused.sum(), "=", 0, "stated"),
-        judging.exact("(n + 1)·C ≤ B: refusals by the ledger", ours.refused.sum(), "=", 0, "corrected"),
+        statistics.exact("n ≤ B/C + c: refusals by the ledger", remark.refused.sum(), "=", 0, "stated"),
+        statistics.exact("(n + 1)·C ≤ B: refusals by the ledger", ours.refused.sum(), "=", 0, "corrected"),
     )
     return Evidence(checks, (spending({"n ≤ B/C + c (refused by the ledger)": remark, "(n + 1)·C ≤ B": ours}),))
 
@@ -99,16 +102,16 @@ def e2(bench: Bench, costs: tuple[float, ...], rounds: int, runs: int) -> Eviden
     quick={"arms": 5, "rounds": 1_000},
     full={},
 )
-def e3(bench: Bench, arms: int, rounds: int) -> Evidence:
+def e3(runner: Runner, arms: int, rounds: int) -> Evidence:
     n, logs = np.arange(101), math.log(arms * rounds)
     ci = np.array([width(int(k), rounds, arms) for k in n])
     stated = 2 * np.sqrt(3 * logs / np.maximum(2 * n, 1))
     corrected = 2 * np.sqrt(3 * logs / (2 * np.maximum(n, 1)))
     checks = (
-        judging.exact(
+        statistics.exact(
             "2n ∨ 1: largest relative difference", float(np.abs(stated / ci - 1).max()), "≤", 1e-12, "stated"
         ),
-        judging.exact(
+        statistics.exact(
             "2(n ∨ 1): largest relative difference", float(np.abs(corrected / ci - 1).max()), "≤", 1e-12, "corrected"
         ),
     )
@@ -126,18 +129,18 @@ def e3(bench: Bench, arms: int, rounds: int) -> Evidence:
     quick={"dim": 16, "budget": 60, "rounds": 4_000, "runs": 10},
     full={"rounds": 40_000, "runs": 40},
 )
-def e4(bench: Bench, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
+def e4(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
     v = math.sqrt(2 * dim * math.log1p(budget / dim))
     problem = Linear(np.full(dim, dim**-0.5), HalfSpaces(10), noise=0.1)
     learner = OFUL(dim, noise=0.1)
     stated, corrected, ours = (
-        bench.simulate(problem, learner, rule, Fixed(budget), rounds=rounds, runs=runs)
+        runner.simulate(problem, learner, rule, Fixed(budget), rounds=rounds, runs=runs)
         for rule in (Matching(v / 4), PaperMatching(), ExactMatching())
     )
     checks = (
-        judging.exact("as stated: refusals by the ledger", stated.refused.sum(), "=", 0, "stated"),
-        judging.exact("as corrected: refusals by the ledger", corrected.refused.sum(), "=", 0, "corrected"),
-        judging.exact("exact matching: refusals by the ledger", ours.refused.sum(), "=", 0, "corrected"),
+        statistics.exact("as stated: refusals by the ledger", stated.refused.sum(), "=", 0, "stated"),
+        statistics.exact("as corrected: refusals by the ledger", corrected.refused.sum(), "=", 0, "corrected"),
+        statistics.exact("exact matching: refusals by the ledger", ours.refused.sum(), "=", 0, "corrected"),
     )
     panel = spending({"as stated (refused by the ledger)": stated, "as corrected": corrected, "ExactMatching": ours})
     return Evidence(checks, (panel,))
@@ -184,17 +187,19 @@ def _optimistic_run(learner: Any, rule: Any, problem: Any, episodes: int, seed: 
     quick={"sizes": (2, 2, 2), "delta": 0.2, "episodes": 100, "runs": 80},
     full={"episodes": 400, "runs": 100},
 )
-def e5(bench: Bench, sizes: tuple[int, int, int], delta: float, episodes: int, runs: int) -> Evidence:
-    problem, H = random_mdp(*sizes, seed=bench.seed), sizes[2]
-    learner, rule = bench.change(UCBVI(*sizes, delta=delta), ExactMatching())
-    done = [_optimistic_run(learner, rule, problem, episodes, 1_000 * bench.seed + run) for run in range(runs)]
+def e5(runner: Runner, sizes: tuple[int, int, int], delta: float, episodes: int, runs: int) -> Evidence:
+    problem, H = random_mdp(*sizes, seed=runner.seed), sizes[2]
+    learner, rule = runner.change(UCBVI(*sizes, delta=delta), ExactMatching())
+    done = [_optimistic_run(learner, rule, problem, episodes, 1_000 * runner.seed + run) for run in range(runs)]
     values = best_values(problem)
     best = float(values[H - 1].max())
     cut, first = np.arange(H, 0, -1), values.max(axis=1)
     checks = (
-        judging.exact("the cut H − h at h = H, against V*_H", 0.0, "≥", best, "stated"),
-        judging.exact("the cut H − h + 1 at h = H, against V*_H", 1.0, "≥", best, "corrected"),
-        judging.chance("runs in which V_upper fell below V*", [not fine for fine, _ in done], "≤", delta, "corrected"),
+        statistics.exact("the cut H − h at h = H, against V*_H", 0.0, "≥", best, "stated"),
+        statistics.exact("the cut H − h + 1 at h = H, against V*_H", 1.0, "≥", best, "corrected"),
+        statistics.chance(
+            "runs in which V_upper fell below V*", [not fine for fine, _ in done], "≤", delta, "corrected"
+        ),
     )
     steps = np.arange(1, H + 1)
     lines = (
@@ -216,15 +221,17 @@ def e5(bench: Bench, sizes: tuple[int, int, int], delta: float, episodes: int, r
     quick={"cells": 32, "rewarding": 8},
     full={},
 )
-def e6(bench: Bench, cells: int, rewarding: int) -> Evidence:
+def e6(runner: Runner, cells: int, rewarding: int) -> Evidence:
     budgets = np.geomspace(1, 1e6, 200).round()
     code = PaperMatching().code
     used = np.array([episode_bar(code, 0.0, 0.0, rewarding, cells, int(budget_in_units([b])[0])) for b in budgets])
     text = 2 * (np.sqrt(rewarding / budgets) + cells * np.log1p(budgets) / budgets)
     algorithm = 6 * np.sqrt(rewarding / budgets) + 4 * cells * (np.log1p(budgets) + 1) / budgets
     checks = (
-        judging.exact("text: largest relative difference", float(np.abs(text / used - 1).max()), "≤", 1e-12, "stated"),
-        judging.exact(
+        statistics.exact(
+            "text: largest relative difference", float(np.abs(text / used - 1).max()), "≤", 1e-12, "stated"
+        ),
+        statistics.exact(
             "algorithm: largest relative difference", float(np.abs(algorithm / used - 1).max()), "≤", 1e-12, "corrected"
         ),
     )
@@ -241,19 +248,19 @@ def e6(bench: Bench, cells: int, rewarding: int) -> Evidence:
     quick={"sizes": (3, 2, 4)},
     full={},
 )
-def e8(bench: Bench, sizes: tuple[int, int, int]) -> Evidence:
+def e8(runner: Runner, sizes: tuple[int, int, int]) -> Evidence:
     S, A, H = sizes
     visits, counts = np.zeros(S * A * H), np.arange(11.0)
     with np.errstate(divide="ignore"):
         stated, as_stated = int((~np.isfinite(5.0 * H / visits)).sum()), 5.0 * H / counts
-    learner, rule = bench.change(UCBVI(S, A, H), ExactMatching())
-    agent = Agent(learner, rule=rule, budget=10, seed=bench.seed)
+    learner, rule = runner.change(UCBVI(S, A, H), ExactMatching())
+    agent = Agent(learner, rule=rule, budget=10, seed=runner.seed)
     agent.plan()
     values = agent.values[0][:H]
     checks = (
-        judging.exact("5HL/n: cells without a finite bonus", stated, "=", 0, "stated"),
-        judging.exact("the planner: values that are not finite", (~np.isfinite(values)).sum(), "=", 0, "corrected"),
-        judging.exact(
+        statistics.exact("5HL/n: cells without a finite bonus", stated, "=", 0, "stated"),
+        statistics.exact("the planner: values that are not finite", (~np.isfinite(values)).sum(), "=", 0, "corrected"),
+        statistics.exact(
             "the planner: the least V_h − (H − h + 1)", float((values - np.arange(H, 0, -1)[:, None]).min()), "≥", 0.0,
             "corrected",
         ),
@@ -276,11 +283,11 @@ def e8(bench: Bench, sizes: tuple[int, int, int]) -> Evidence:
     quick={"draws": 200},
     full={"draws": 2_000},
 )
-def e9(bench: Bench, draws: int) -> Evidence:
-    random = np.random.default_rng(bench.seeds(0))
+def e9(runner: Runner, draws: int) -> Evidence:
+    random = np.random.default_rng(runner.seeds(0))
     means, noisy = np.array([0.3, 0.5, 0.7, 1.0]), np.array([True, True, False, False])
-    learner, _ = bench.change(UCBVI(4, 1, 1), Always())
-    agent = Agent(learner, rule=Always(), budget=4 * draws, seed=bench.seed)
+    learner, _ = runner.change(UCBVI(4, 1, 1), Always())
+    agent = Agent(learner, rule=Always(), budget=4 * draws, seed=runner.seed)
     marks = np.unique(np.geomspace(2, draws, 20).astype(np.int64))
     seen = []
     for turn in range(1, draws + 1):
@@ -294,8 +301,10 @@ def e9(bench: Bench, draws: int) -> Evidence:
     found = np.array(seen)
     variance = found[-1]
     checks = (
-        judging.exact("L_R = {Var = 0}: largest variance outside of it", variance[noisy].max(), "≤", 1e-12, "stated"),
-        judging.exact("L_R = {Var ≠ 0}: largest variance outside", variance[~noisy].max(), "≤", 1e-12, "corrected"),
+        statistics.exact(
+            "L_R = {Var = 0}: largest variance outside of it", variance[noisy].max(), "≤", 1e-12, "stated"
+        ),
+        statistics.exact("L_R = {Var ≠ 0}: largest variance outside", variance[~noisy].max(), "≤", 1e-12, "corrected"),
     )
     lines = [
         curve(f"mean {mean:g}, {'0 or 1' if varies else 'always the same'}", marks, found[:, cell].round(12))
@@ -316,22 +325,22 @@ def e9(bench: Bench, draws: int) -> Evidence:
     quick={"mean": 0.9, "asks": 5, "runs": 200},
     full={"runs": 1_000},
 )
-def e10(bench: Bench, mean: float, asks: int, runs: int) -> Evidence:
-    random = np.random.default_rng(bench.seeds(0))
+def e10(runner: Runner, mean: float, asks: int, runs: int) -> Evidence:
+    random = np.random.default_rng(runner.seeds(0))
     answers = (random.random((runs, asks)) < mean).astype(float)
     stated = answers.sum(axis=1) / max(asks - 1, 1)
-    learner, rule = bench.change(UCBVI(1, 1, 1), ExactMatching())
+    learner, rule = runner.change(UCBVI(1, 1, 1), ExactMatching())
     apart = 0.0
     for row in answers:
-        agent = Agent(learner, rule=rule, budget=asks, seed=bench.seed)
+        agent = Agent(learner, rule=rule, budget=asks, seed=runner.seed)
         for reward in row:
             agent.plan()
             if agent.decide_episode([0], [0])[0]:
                 agent.observe_episode([reward])
         apart = max(apart, abs(float(np.nan_to_num(agent.means[0, 0, 0])) - float(row.mean())))
     checks = (
-        judging.mean("divided by n − 1: the estimate of a mean of 0.9", stated, "≤", 1.0, "stated"),
-        judging.exact("the agent: largest distance from the mean of its answers", apart, "≤", 1e-12, "corrected"),
+        statistics.mean("divided by n − 1: the estimate of a mean of 0.9", stated, "≤", 1.0, "stated"),
+        statistics.exact("the agent: largest distance from the mean of its answers", apart, "≤", 1e-12, "corrected"),
     )
     n, sums = np.arange(1, asks + 1), answers.cumsum(axis=1)
     lines = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparingly.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sparingly.lab.claims.bench import Bench
+    from sparingly.lab.claims.runner import Runner
 
 Outcome = Literal["shown", "refuted", "open"]
 Form = Literal["", "stated", "corrected"]
@@ -99,7 +99,7 @@ def verdict(checks: Iterable[Check]) -> Verdict:
 class Claim:
     """A claim as data: a stable id, one line that says it, where the paper says it, how it is judged, what is run.
 
-    `quick` and `full` are the parameters of the two modes; `run` gets a bench to run simulations on, and them.
+    `quick` and `full` are the parameters of the two modes; `run` gets a runner to run simulations on, and them.
     """
 
     id: str
@@ -120,9 +120,9 @@ class Claim:
         """What the claim is run with in this mode."""
         return dict(self.full if mode == "full" else self.quick)
 
-    def evaluate(self, bench: Bench) -> Evidence:
+    def evaluate(self, runner: Runner) -> Evidence:
         """Run it."""
-        return self.run(bench, **self.parameters(bench.mode))
+        return self.run(runner, **self.parameters(runner.mode))
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -150,7 +150,7 @@ def claim(
 
 
 @dataclass(frozen=True)
-class Record:
+class ClaimRecord:
     """A claim that was run: the claim in words, its parameters, its evidence. This is what is kept in a file."""
 
     id: str
@@ -174,7 +174,7 @@ class Record:
         return plain
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Record:
+    def from_json(data: Mapping[str, Any]) -> ClaimRecord:
         """The inverse of `to_json`; a KeyError or TypeError says that this is not such a file."""
         raw = _numbers({key: value for key, value in data.items() if key != "verdict"})
         found = raw.pop("evidence")
@@ -182,7 +182,7 @@ class Record:
             Panel(**{**panel, "curves": tuple(_curve(curve) for curve in panel["curves"])}) for panel in found["panels"]
         )
         checks = tuple(Check(**check) for check in found["checks"])
-        return Record(**raw, evidence=Evidence(checks, panels, found["note"]))
+        return ClaimRecord(**raw, evidence=Evidence(checks, panels, found["note"]))
 
 
 def _curve(data: Mapping[str, Any]) -> Curve:

@@ -10,10 +10,11 @@ import numpy as np
 
 from sparingly.agent import Agent
 from sparingly.budgets import Fixed, Late, Periodic
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.arms import excess
-from sparingly.lab.claims.bench import Bench, Floats, band, curve, name, regrets, share_of_runs, spending
+from sparingly.lab.claims import statistics
+from sparingly.lab.claims.arms_bounds import excess
 from sparingly.lab.claims.evidence import Evidence, Panel, claim
+from sparingly.lab.claims.panels import Floats, band, curve, name, regrets, share_of_runs, spending
+from sparingly.lab.claims.runner import Runner
 from sparingly.learners import OFUL, UCB1
 from sparingly.problems import Arms, hypercube
 from sparingly.rules import ExactMatching, Matching, PaperMatching
@@ -54,19 +55,21 @@ def _spiteful_run(problem: Arms, learner: Any, rule: Any, rounds: int, seed: int
     quick={"means": (0.2, 0.6, 0.5), "rounds": 1_000, "runs": 20},
     full={"rounds": 10_000, "runs": 40},
 )
-def after_action(bench: Bench, means: tuple[float, ...], rounds: int, runs: int) -> Evidence:
+def after_action(runner: Runner, means: tuple[float, ...], rounds: int, runs: int) -> Evidence:
     problem, checks, losses, grants = Arms(means), [], [], []
     marks = np.unique(np.geomspace(1, rounds, 40).astype(np.int64))
     nothing = problem.gaps[0, 0] * rounds  # without answers UCB1 stays with the first arm
     for rule in (PaperMatching(), ExactMatching()):
-        learner, used = bench.change(UCB1(len(means)), rule)
-        done = [_spiteful_run(problem, learner, used, rounds, 1_000 * bench.seed + run) for run in range(runs)]
+        learner, used = runner.change(UCB1(len(means)), rule)
+        done = [_spiteful_run(problem, learner, used, rounds, 1_000 * runner.seed + run) for run in range(runs)]
         regret = np.array([lost[marks - 1] for lost, *_ in done])
         budgets = np.array([granted[marks - 1] for _, granted, *_ in done])
         checks += [
-            judging.exact(f"{name(rule)}: actions that changed with the budget", sum(d for *_, d, _ in done), "=", 0),
-            judging.exact(f"{name(rule)}: refusals", sum(refused for *_, refused in done), "=", 0),
-            judging.mean(f"{name(rule)}: regret, against asking nothing", regret[:, -1] / nothing, "≤", 0.5),
+            statistics.exact(
+                f"{name(rule)}: actions that changed with the budget", sum(d for *_, d, _ in done), "=", 0
+            ),
+            statistics.exact(f"{name(rule)}: refusals", sum(refused for *_, refused in done), "=", 0),
+            statistics.mean(f"{name(rule)}: regret, against asking nothing", regret[:, -1] / nothing, "≤", 0.5),
         ]
         losses.append(band(name(rule), marks, regret))
         grants.append(band(name(rule), marks, budgets))
@@ -88,18 +91,18 @@ def after_action(bench: Bench, means: tuple[float, ...], rounds: int, runs: int)
     quick={"arms": 4, "start": 20_000, "amount": 20_000, "rounds": 3_000_000, "runs": 100},
     full={"rounds": 10_000_000},
 )
-def initial_budget(bench: Bench, arms: int, start: int, amount: int, rounds: int, runs: int) -> Evidence:
+def initial_budget(runner: Runner, arms: int, start: int, amount: int, rounds: int, runs: int) -> Evidence:
     problem, learner = Arms([0.2] * (arms - 1) + [0.8]), UCB1(arms)
-    result = bench.simulate(problem, learner, PaperMatching(), Late(amount, start), rounds=rounds, runs=runs)
+    result = runner.simulate(problem, learner, PaperMatching(), Late(amount, start), rounds=rounds, runs=runs)
     # CBM-UCB asks as soon as B ≥ 16·C, so T_I = start; from there on the budget is constant, and so are the terms.
     free, ample = (upper.cbm_ucb(np.full(rounds, b), arms)[result.rounds - 1] for b in (math.inf, float(amount)))
     after = np.maximum(result.rounds - start + 1, 0) / result.rounds
     bars = np.minimum(start - 1, result.rounds) + free + (ample - free) * after
     checks = (
-        judging.exact("the late budget, against the 16·C at which CBM-UCB begins to ask", amount, "≥", 16 * arms),
-        judging.below_for_any_law("regret ≤ T_I + Theorem 2", result.regret, bars, 0.6 * result.rounds),
-        judging.exact("asks before T_I", result.asked[:, result.rounds < start].max(initial=0), "=", 0),
-        judging.exact("refusals", result.refused.sum(), "=", 0),
+        statistics.exact("the late budget, against the 16·C at which CBM-UCB begins to ask", amount, "≥", 16 * arms),
+        statistics.below_for_any_law("regret ≤ T_I + Theorem 2", result.regret, bars, 0.6 * result.rounds),
+        statistics.exact("asks before T_I", result.asked[:, result.rounds < start].max(initial=0), "=", 0),
+        statistics.exact("refusals", result.refused.sum(), "=", 0),
     )
     line = curve("T_I + Theorem 2", result.rounds, bars, role="upper")
     shown = {"PaperMatching": result}
@@ -116,7 +119,7 @@ def initial_budget(bench: Bench, arms: int, start: int, amount: int, rounds: int
     quick={"arms": 5, "dim": 3, "budget": 400, "rounds": 100_000, "runs": 10},
     full={"rounds": 1_000_000, "runs": 40},
 )
-def rule_of_thumb(bench: Bench, arms: int, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
+def rule_of_thumb(runner: Runner, arms: int, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
     v = math.sqrt(2 * dim * math.log1p(budget))  # L² = d on the hypercube, and λ = 1
     cases = {
         "UCB1": (Arms([0.5] * arms), UCB1(arms), 4.0 * math.sqrt(6.0 * arms), Periodic(arms, every=20)),
@@ -125,16 +128,16 @@ def rule_of_thumb(bench: Bench, arms: int, dim: int, budget: int, rounds: int, r
     checks, shown = [], {}
     for place, (label, (problem, learner, alpha, schedule)) in enumerate(cases.items()):
         for factor in (1.0, 0.25):
-            result = bench.simulate(
+            result = runner.simulate(
                 problem, learner, Matching(factor * alpha), schedule, rounds=rounds, runs=runs, stream=place
             )
             text = f"{label}, {factor:g} × α"
             refused = result.refused.sum()
             checks.append(
-                judging.exact(f"{text}: refusals", refused, "=", 0)
+                statistics.exact(f"{text}: refusals", refused, "=", 0)
                 if factor == 1.0
-                else judging.exact(f"{text}: refusals", refused, "≥", 1)
+                else statistics.exact(f"{text}: refusals", refused, "≥", 1)
             )
-            checks.append(judging.exact(f"{text}: spent beyond the budget", excess(result), "≤", 0.0))
+            checks.append(statistics.exact(f"{text}: spent beyond the budget", excess(result), "≤", 0.0))
             shown[text] = result
     return Evidence(tuple(checks), (spending({k: r for k, r in shown.items() if k.startswith("UCB1")}),))

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparingly.budgets import Fixed, Late, Linear, Periodic, Polynomial, Schedule
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.arms import both_bounds
-from sparingly.lab.claims.bench import Bench, curve, name, regrets, spending
+from sparingly.lab.claims import statistics
+from sparingly.lab.claims.arms_bounds import both_bounds
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
-from sparingly.lab.claims.worst import FACTOR, HORIZONS, JUDGED, LONGER, growth, of_arms
+from sparingly.lab.claims.panels import curve, name, regrets, spending
+from sparingly.lab.claims.runner import Runner
+from sparingly.lab.claims.worst_case import FACTOR, HORIZONS, JUDGED, LONGER, of_arms, worst_case_growth
 from sparingly.learners import UCB1
 from sparingly.problems import Arms
 from sparingly.rules import ExactMatching, PaperMatching
@@ -20,12 +21,14 @@ from sparingly.theory import profiles as theory
 
 
 def _growth(
-    bench: Bench, arms: int, what: str, x: Sequence[float], cases: Sequence[tuple[Schedule, int]], exponent: float,
+    runner: Runner, arms: int, what: str, x: Sequence[float], cases: Sequence[tuple[Schedule, int]], exponent: float,
     runs: int, stream: int = 0, factor: float | None = None,
 ) -> tuple[list[Check], Panel]:  # fmt: skip
     """The worst regret of the matching rules for every (schedule, horizon), against x^exponent."""
     bounds, rules = both_bounds(x, arms, cases), (ExactMatching(), PaperMatching())
-    return growth(bench, of_arms(arms), rules, what, x, cases, exponent, runs, stream, factor, bounds=bounds)
+    return worst_case_growth(
+        runner, of_arms(arms), rules, what, x, cases, exponent, runs, stream, factor, bounds=bounds
+    )
 
 
 def _evidence(*parts: tuple[list[Check], Panel]) -> Evidence:
@@ -45,12 +48,12 @@ def _evidence(*parts: tuple[list[Check], Panel]) -> Evidence:
     full={"horizons": LONGER, "rounds": 4_096_000, "rates": (1 / 2_560, 1 / 640, 1 / 160, 1 / 40, 1 / 10)},
 )  # fmt: skip
 def linear(
-    bench: Bench, arms: int, rate: float, horizons: Sequence[int], rounds: int, rates: Sequence[float], runs: int,
+    runner: Runner, arms: int, rate: float, horizons: Sequence[int], rounds: int, rates: Sequence[float], runs: int,
 ) -> Evidence:  # fmt: skip
     powers = theory.linear(rounds, arms, rate)
     return _evidence(
-        _growth(bench, arms, "T", horizons, [(Linear(rate), T) for T in horizons], powers.rounds, runs),
-        _growth(bench, arms, "ε", rates, [(Linear(e), rounds) for e in rates], powers.amount, runs, 1, FACTOR),
+        _growth(runner, arms, "T", horizons, [(Linear(rate), T) for T in horizons], powers.rounds, runs),
+        _growth(runner, arms, "ε", rates, [(Linear(e), rounds) for e in rates], powers.amount, runs, 1, FACTOR),
     )
 
 
@@ -63,14 +66,14 @@ def linear(
     full={"powers": (0.4, 0.6, 0.8), "horizons": LONGER},
 )
 def polynomial(
-    bench: Bench, arms: int, powers: Sequence[float], first: int, horizons: Sequence[int], runs: int,
+    runner: Runner, arms: int, powers: Sequence[float], first: int, horizons: Sequence[int], runs: int,
 ) -> Evidence:  # fmt: skip
     parts = []
     for place, c in enumerate(powers):
         scale = first / horizons[0] ** c
         cases = [(Polynomial(c, scale=scale), T) for T in horizons]
         exponent = theory.polynomial(horizons[-1], arms, c, scale).rounds
-        parts.append(_growth(bench, arms, f"T, c = {c:g}", horizons, cases, exponent, runs, place))
+        parts.append(_growth(runner, arms, f"T, c = {c:g}", horizons, cases, exponent, runs, place))
     return _evidence(*parts)
 
 
@@ -86,12 +89,12 @@ def polynomial(
     full={"horizons": LONGER, "rounds": 4_096_000, "budgets": (1_600, 6_400, 25_600, 102_400, 409_600)},
 )  # fmt: skip
 def fixed(
-    bench: Bench, arms: int, budget: int, horizons: Sequence[int], rounds: int, budgets: Sequence[int], runs: int,
+    runner: Runner, arms: int, budget: int, horizons: Sequence[int], rounds: int, budgets: Sequence[int], runs: int,
 ) -> Evidence:  # fmt: skip
     powers = theory.fixed(rounds, arms, budget)
     return _evidence(
-        _growth(bench, arms, "T", horizons, [(Fixed(budget), T) for T in horizons], powers.rounds, runs),
-        _growth(bench, arms, "B0", budgets, [(Fixed(B), rounds) for B in budgets], powers.amount, runs, 1, FACTOR),
+        _growth(runner, arms, "T", horizons, [(Fixed(budget), T) for T in horizons], powers.rounds, runs),
+        _growth(runner, arms, "B0", budgets, [(Fixed(B), rounds) for B in budgets], powers.amount, runs, 1, FACTOR),
     )
 
 
@@ -105,12 +108,12 @@ def fixed(
     quick={"arms": 4, "budget": 1_000, "rounds": 100_000, "runs": 40},
     full={"rounds": 1_000_000, "runs": 100},
 )
-def late(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
+def late(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
     start = rounds - budget + 1
     checks, shown = [], {}
     for rule, ties in itertools.product((ExactMatching(), PaperMatching()), ("first", "random")):
         results = [
-            bench.simulate(
+            runner.simulate(
                 Arms(np.eye(arms)[k]),
                 UCB1(arms, ties=ties),
                 rule,
@@ -123,7 +126,9 @@ def late(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> Eviden
         ]
         label = f"{name(rule)}, ties {ties}"
         finals = [result.regret[:, -1] for result in results]
-        checks.append(judging.above_somewhere(f"{label}: regret on the worst instance", finals, (rounds - budget) / 2))
+        checks.append(
+            statistics.above_somewhere(f"{label}: regret on the worst instance", finals, (rounds - budget) / 2)
+        )
         shown[label] = max(results, key=lambda result: float(result.regret[:, -1].mean()))
     marks = next(iter(shown.values())).rounds
     line = curve("half of the rounds", marks, marks / 2, role="lower")
@@ -145,7 +150,7 @@ def late(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> Eviden
     },
 )  # fmt: skip
 def periodic(
-    bench: Bench, arms: int, amount: int, every: int, horizons: Sequence[int], rounds: int, periods: Sequence[int],
+    runner: Runner, arms: int, amount: int, every: int, horizons: Sequence[int], rounds: int, periods: Sequence[int],
     amounts: Sequence[int], runs: int,
 ) -> Evidence:  # fmt: skip
     powers = theory.periodic(rounds, arms, amount, every)
@@ -153,7 +158,7 @@ def periodic(
     by_period = [(Periodic(amount, N), rounds) for N in periods]
     by_amount = [(Periodic(B, 10 * every), rounds) for B in amounts]
     return _evidence(
-        _growth(bench, arms, "T", horizons, by_time, powers.rounds, runs),
-        _growth(bench, arms, "N", periods, by_period, powers.every, runs, 1, FACTOR),
-        _growth(bench, arms, "B0", amounts, by_amount, powers.amount, runs, 2, FACTOR),
+        _growth(runner, arms, "T", horizons, by_time, powers.rounds, runs),
+        _growth(runner, arms, "N", periods, by_period, powers.every, runs, 1, FACTOR),
+        _growth(runner, arms, "B0", amounts, by_amount, powers.amount, runs, 2, FACTOR),
     )

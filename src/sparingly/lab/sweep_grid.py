@@ -302,7 +302,7 @@ def experiment_of(description: Mapping[str, Any]) -> Experiment:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """What a worker sends back of a cell: its columns, or the traceback of what went wrong."""
 
     id: str
@@ -320,13 +320,13 @@ class Attempt:
     run: Run = run_cell
     digest: str = ""
 
-    def __call__(self, cell: Cell) -> Outcome:
+    def __call__(self, cell: Cell) -> CellOutcome:
         try:
             if self.digest:
                 self.compare()
-            return Outcome(cell.id, self.run(cell.description))
+            return CellOutcome(cell.id, self.run(cell.description))
         except Exception:  # whatever it is, the other cells go on
-            return Outcome(cell.id, None, traceback.format_exc())
+            return CellOutcome(cell.id, None, traceback.format_exc())
 
     def compare(self) -> None:
         """Refuse to run on other code than the sweep was asked for on: the results would not belong together."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sparingly.errors import InvalidInput
-from sparingly.lab.claims.evidence import VERDICTS, Check, Outcome, Record, Verdict
-from sparingly.lab.claims.judging import NORMAL
-from sparingly.lab.figures import caption, panel_svg
+from sparingly.lab.claims.evidence import VERDICTS, Check, ClaimRecord, Outcome, Verdict
+from sparingly.lab.claims.statistics import NORMAL
+from sparingly.lab.claims_figures import caption, panel_svg
 from sparingly.lab.formatting import bar, number, parameter, value_and_interval
 
 TITLE = "Confidence-budget matching, reproduced"
@@ -46,28 +46,28 @@ MARKS: dict[Verdict | Outcome, tuple[str, str]] = {
     "open": ("fair", "?"),
 }
 FORMS = {"stated": "as the paper states it", "corrected": "as corrected"}
-Grouped = Mapping[str, Sequence[Record]]
+Grouped = Mapping[str, Sequence[ClaimRecord]]
 
 
-def write_report(path: Path, records: Sequence[Record], mode: str, about: Mapping[str, str]) -> None:
+def write_report(path: Path, records: Sequence[ClaimRecord], mode: str, about: Mapping[str, str]) -> None:
     """Write the report on these records to a file; `about` says how they came about: version, seed, command."""
     repeated = [name for name, times in Counter(record.id for record in records).items() if times > 1]
     if repeated:
         raise InvalidInput(f"a report has one record per claim, and there are several of {', '.join(repeated)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(records, mode, about), encoding="utf-8", newline="\n")
+    path.write_text(_html(records, mode, about), encoding="utf-8", newline="\n")
 
 
-def grouped(records: Iterable[Record]) -> dict[str, list[Record]]:
+def grouped(records: Iterable[ClaimRecord]) -> dict[str, list[ClaimRecord]]:
     """The records under the headings of the report: known ones in their order, then the others as they come."""
-    found: dict[str, list[Record]] = {heading: [] for heading in GROUPS.values()}
+    found: dict[str, list[ClaimRecord]] = {heading: [] for heading in GROUPS.values()}
     for record in records:
         prefix = record.id.partition("/")[0]
         found.setdefault(GROUPS.get(prefix, prefix.capitalize()), []).append(record)
     return {heading: members for heading, members in found.items() if members}
 
 
-def _page(records: Sequence[Record], mode: str, about: Mapping[str, str]) -> str:
+def _html(records: Sequence[ClaimRecord], mode: str, about: Mapping[str, str]) -> str:
     groups = grouped(records)
     css = files("sparingly.lab").joinpath("report.css").read_text(encoding="utf-8")
     return f"""<!DOCTYPE html>
@@ -105,7 +105,7 @@ the same machine.</p></footer>
 # The top of the page
 
 
-def _lead(records: Sequence[Record]) -> str:
+def _lead(records: Sequence[ClaimRecord]) -> str:
     checks = [check for record in records for check in record.evidence.checks]
     return f"""<p class="lead">What should one do, and when is it worth asking how good it was, if one may ask only so
 often? <cite>Confidence-Budget Matching for Sequential Budgeted Learning</cite> by Efroni, Merlis, Saha and Mannor
@@ -160,7 +160,7 @@ def _pairs(kind: str, rows: Mapping[str, str]) -> str:
     return f'<dl class="{kind}">{items}</dl>'
 
 
-def _summary(records: Sequence[Record], groups: Grouped) -> str:
+def _summary(records: Sequence[ClaimRecord], groups: Grouped) -> str:
     counts = Counter(record.verdict for record in records)
     tiles = "".join(
         f'<li class="{MARKS[verdict][0]}"><span class="count">{counts[verdict]}</span> {_badge(verdict)}</li>'
@@ -178,7 +178,7 @@ def _summary(records: Sequence[Record], groups: Grouped) -> str:
 </section>"""
 
 
-def _mark_links(records: Sequence[Record]) -> str:
+def _mark_links(records: Sequence[ClaimRecord]) -> str:
     return "".join(
         f'<a class="mark {MARKS[record.verdict][0]}" href="{_link(record)}" '
         f'title="{text(record.id)} {record.verdict}" aria-label="{text(record.id)} {record.verdict}">'
@@ -187,7 +187,7 @@ def _mark_links(records: Sequence[Record]) -> str:
     )
 
 
-def _exceptions(records: Sequence[Record]) -> str:
+def _exceptions(records: Sequence[ClaimRecord]) -> str:
     """What a hurried reader is after: where the numbers contradict the words."""
     others = [record for record in records if record.verdict != "holds"]
     if not others:
@@ -221,7 +221,7 @@ def _overview(groups: Grouped) -> str:
 """
 
 
-def _overview_row(record: Record) -> str:
+def _overview_row(record: ClaimRecord) -> str:
     return (
         f'<tr><th scope="row"><a href="{_link(record)}"><code>{_breakable(record.id)}</code></a></th>'
         f"<td>{text(record.statement)}</td>"
@@ -232,7 +232,7 @@ def _overview_row(record: Record) -> str:
 # One claim
 
 
-def _group(heading: str, records: Sequence[Record]) -> str:
+def _group(heading: str, records: Sequence[ClaimRecord]) -> str:
     claims = "".join(_claim(record) for record in records)
     return (
         f'<section class="group" aria-labelledby="{_group_id(heading)}">\n'
@@ -240,7 +240,7 @@ def _group(heading: str, records: Sequence[Record]) -> str:
     )
 
 
-def _claim(record: Record) -> str:
+def _claim(record: ClaimRecord) -> str:
     evidence, name = record.evidence, text(_anchor(record))
     correction = (
         f'<p class="correction"><strong>What holds instead.</strong> {text(record.correction)}</p>\n'
@@ -261,7 +261,7 @@ def _claim(record: Record) -> str:
 """
 
 
-def _figures(record: Record) -> str:
+def _figures(record: ClaimRecord) -> str:
     if not record.evidence.panels:
         return ""
     figures = "\n".join(
@@ -271,7 +271,7 @@ def _figures(record: Record) -> str:
     return f'<div class="figures">\n{figures}\n</div>\n'
 
 
-def draw(record: Record) -> list[str]:
+def draw(record: ClaimRecord) -> list[str]:
     """The figures of a record; drawn once, so that they can be drawn ahead while other claims are run."""
     return [panel_svg(panel, f"{record.id} {place}") for place, panel in enumerate(record.evidence.panels)]
 
@@ -333,11 +333,11 @@ def _badge(word: Verdict | Outcome) -> str:
     return f'<span class="badge {kind}"><span aria-hidden="true">{symbol}</span> {word}</span>'
 
 
-def _anchor(record: Record) -> str:
+def _anchor(record: ClaimRecord) -> str:
     return re.sub(r"\s", "-", record.id)
 
 
-def _link(record: Record) -> str:
+def _link(record: ClaimRecord) -> str:
     return "#" + quote(_anchor(record))
 
 

@@ -28,8 +28,8 @@ from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from sparingly.lab.claims.evidence import Curve, Panel, Role
+from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
 from sparingly.lab.formatting import number, tick
-from sparingly.lab.results import COLOURS, DASHES, MARKERS
 
 Floats = NDArray[np.float64]
 
@@ -123,8 +123,8 @@ def _draw(panel: Panel, title: str = "") -> Figure:
         [curve.label + ("" if _drawable(curve) else " (not finite)") for curve in panel.curves]
     )
     rows = sum(label.count("\n") + 1 for label in labels) / columns
-    page = Figure(figsize=(WIDTH, HEIGHT + LINE * math.ceil(rows) + 0.28 * bool(title)), layout="constrained")
-    axis = page.add_subplot()
+    fig = Figure(figsize=(WIDTH, HEIGHT + LINE * math.ceil(rows) + 0.28 * bool(title)), layout="constrained")
+    axis = fig.add_subplot()
     _set_scales(axis, panel)
     drawn: dict[str, int] = {}
     for label, curve in zip(labels, panel.curves, strict=True):
@@ -144,11 +144,11 @@ def _draw(panel: Panel, title: str = "") -> Figure:
     if title:
         axis.set_title(_wrapped(title, 300, STYLE["axes.titlesize"]), loc="left")
     if labels:
-        page.legend(
+        fig.legend(
             loc="outside lower left", ncols=columns, frameon=False, handlelength=3.0, columnspacing=1.2,
             labelspacing=0.35, borderpad=0.2,
         )  # fmt: skip
-    return page
+    return fig
 
 
 def _drawable(curve: Curve) -> bool:

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from sparingly.budgets import Schedule
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.bench import Bench, Floats, curve, mean_of_runs, means, name
+from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Curve, Panel
+from sparingly.lab.claims.panels import Floats, curve, mean_of_runs, means, name
+from sparingly.lab.claims.runner import Runner
 from sparingly.learners import OFUL, UCB1
 from sparingly.problems import Arms, Episodic, Linear, hypercube
 
@@ -87,27 +88,28 @@ def of_episodes(make: Callable[..., Any], sparse: bool = False) -> Family:
 
 
 def pilot(
-    bench: Bench, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
+    runner: Runner, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
 ) -> dict[float, Floats]:
     """The regrets of some runs for every gap."""
     return {
-        gap: play(bench, family, gap, rule, schedule, rounds, runs, PILOT + stream)
+        gap: regrets_at_gap(runner, family, gap, rule, schedule, rounds, runs, PILOT + stream)
         for gap in family.gaps(schedule(rounds))
     }
 
 
-def worst(
-    bench: Bench, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
+def worst_regrets(
+    runner: Runner, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
 ) -> Floats:
     """The regrets of fresh runs for the gap that costs most, found by two pilots with up to 40 and 200 runs a gap."""
     first, second = (max(min(runs // part, most), 4) for part, most in ((10, 40), (4, 200)))
-    tried = pilot(bench, family, rule, schedule, rounds, first, stream)
+    tried = pilot(runner, family, rule, schedule, rounds, first, stream)
     if second > first:
         leading = sorted(tried, key=lambda gap: -float(tried[gap].mean()))[:3]
         tried = {
-            gap: play(bench, family, gap, rule, schedule, rounds, second, SECOND_PILOT + stream) for gap in leading
+            gap: regrets_at_gap(runner, family, gap, rule, schedule, rounds, second, SECOND_PILOT + stream)
+            for gap in leading
         }
-    return play(bench, family, worst_gap(tried.items()), rule, schedule, rounds, runs, stream)
+    return regrets_at_gap(runner, family, worst_gap(tried.items()), rule, schedule, rounds, runs, stream)
 
 
 def worst_gap(tried: Iterable[tuple[float, Floats]]) -> float:
@@ -115,18 +117,18 @@ def worst_gap(tried: Iterable[tuple[float, Floats]]) -> float:
     return max(tried, key=lambda pair: float(pair[1].mean()))[0]
 
 
-def play(
-    bench: Bench, family: Family, gap: float, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int
+def regrets_at_gap(
+    runner: Runner, family: Family, gap: float, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int
 ) -> Floats:
     """The regrets of the runs for one gap."""
     problem, learner = family.make(gap)
-    result = bench.simulate(problem, learner, rule, schedule, rounds=rounds, runs=runs, stream=stream, checkpoints=1)
+    result = runner.simulate(problem, learner, rule, schedule, rounds=rounds, runs=runs, stream=stream, checkpoints=1)
     final: Floats = result.regret[:, -1]
     return final
 
 
-def growth(
-    bench: Bench, family: Family, rules: Sequence[Any], what: str, x: Sequence[float],
+def worst_case_growth(
+    runner: Runner, family: Family, rules: Sequence[Any], what: str, x: Sequence[float],
     cases: Sequence[tuple[Schedule, int]], exponent: float, runs: int, stream: int = 0, factor: float | None = None,
     from_below: bool = True, bounds: Sequence[Curve] = (),
 ) -> tuple[list[Check], Panel]:  # fmt: skip
@@ -135,11 +137,11 @@ def growth(
     lines = []
     for rule in rules:
         samples = [
-            worst(bench, family, rule, schedule, rounds, runs, 100 * stream + place)
+            worst_regrets(runner, family, rule, schedule, rounds, runs, 100 * stream + place)
             for place, (schedule, rounds) in enumerate(cases)
         ]
         label = f"{name(rule)}: regret grows with {what}"
-        checks += judging.growth(label, x, samples, exponent, factor, from_below)
+        checks += statistics.growth(label, x, samples, exponent, factor, from_below)
         lines.append(means(name(rule), x, samples))
     level, scaled = lines[0].y[-1], np.asarray(x, dtype=np.float64) / float(x[-1])
     slope = f"slope {exponent:g}".replace("-", "−")

@@ -10,10 +10,11 @@ import numpy as np
 from sparingly.budgets import Adaptive, Bernoulli, Budget, Linear, Periodic, Polynomial, Schedule
 from sparingly.engine import Simulation
 from sparingly.history import History
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.bench import Bench, Floats, along, bound_line, curve, name, of_runs, regrets, spending
+from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Curve, Evidence, Panel, claim
-from sparingly.lab.claims.worst import JUDGED, growth, of_arms
+from sparingly.lab.claims.panels import Floats, along, bound_line, curve, name, of_runs, regrets, spending
+from sparingly.lab.claims.runner import Runner
+from sparingly.lab.claims.worst_case import JUDGED, of_arms, worst_case_growth
 from sparingly.learners import UCB1
 from sparingly.ledger import in_amounts
 from sparingly.problems import Arms, greedy_trap
@@ -61,20 +62,20 @@ def settings(rounds: int, adversarial: int) -> list[Setting]:
 
 
 def below_bound(
-    bench: Bench, where: Sequence[Setting], rule: Any, runs: int, x_label: str = "round"
+    runner: Runner, where: Sequence[Setting], rule: Any, runs: int, x_label: str = "round"
 ) -> tuple[list[Check], list[Panel]]:
     """Regret below its bound and no refusal in each setting, one figure each."""
     checks, panels = [], []
     for place, setting in enumerate(where):
-        result = bench.simulate(
+        result = runner.simulate(
             setting.problem, setting.learner, rule, setting.budget, rounds=setting.rounds, runs=runs, stream=place
         )
         bars = along(result, setting.bound)
         checks += [
-            judging.below_for_any_law(
+            statistics.below_for_any_law(
                 f"{setting.label}: regret ≤ the bound", result.regret, bars, setting.largest * result.rounds
             ),
-            judging.exact(f"{setting.label}: refusals", result.refused.sum(), "=", 0),
+            statistics.exact(f"{setting.label}: refusals", result.refused.sum(), "=", 0),
         ]
         line = bound_line("upper bound", result, bars)
         panels += setting_panels(setting.label, {name(rule): result}, line, x_label)
@@ -97,8 +98,8 @@ def setting_panels(label: str, results: dict[str, Simulation], bound: Curve, x_l
     quick={"rounds": 10_000_000, "adversarial_rounds": 200_000, "runs": 200},
     full={"rounds": 30_000_000, "adversarial_rounds": 1_000_000},
 )
-def regret(bench: Bench, rounds: int, adversarial_rounds: int, runs: int) -> Evidence:
-    checks, panels = below_bound(bench, settings(rounds, adversarial_rounds), PaperMatching(), runs)
+def regret(runner: Runner, rounds: int, adversarial_rounds: int, runs: int) -> Evidence:
+    checks, panels = below_bound(runner, settings(rounds, adversarial_rounds), PaperMatching(), runs)
     return Evidence(tuple(checks), tuple(panels))
 
 
@@ -119,18 +120,18 @@ def budgets_to_try() -> dict[str, Budget]:
 
 
 def within_budget(
-    bench: Bench, problem: Any, learner: Any, rule: Any, rounds: int, runs: int
+    runner: Runner, problem: Any, learner: Any, rule: Any, rounds: int, runs: int
 ) -> tuple[list[Check], dict[str, Simulation]]:
     """Under each budget: never more spent than granted, and never refused."""
     checks, shown = [], {}
     for place, (label, budget) in enumerate(budgets_to_try().items()):
         span = min(rounds, 8_000) if isinstance(budget, Adaptive) else rounds  # adversaries are plain Python
-        result = bench.simulate(
+        result = runner.simulate(
             problem, learner, rule, budget, rounds=span, runs=min(runs, 4) if span < rounds else runs, stream=place
         )
         checks += [
-            judging.exact(f"{label}: the most by which spending exceeds the budget", excess(result), "≤", 0.0),
-            judging.exact(f"{label}: refusals by the ledger", result.refused.sum(), "=", 0),
+            statistics.exact(f"{label}: the most by which spending exceeds the budget", excess(result), "≤", 0.0),
+            statistics.exact(f"{label}: refusals by the ledger", result.refused.sum(), "=", 0),
         ]
         shown[label] = result
     return checks, shown
@@ -164,10 +165,10 @@ def shares(shown: dict[str, Simulation], x_label: str = "round") -> Panel:
     quick={"arms": 6, "rounds": 100_000, "runs": 20},
     full={"rounds": 1_000_000, "runs": 100},
 )
-def budget(bench: Bench, arms: int, rounds: int, runs: int) -> Evidence:
+def budget(runner: Runner, arms: int, rounds: int, runs: int) -> Evidence:
     costs = np.linspace(0.25, 2.0, arms)
     problem = Arms(np.linspace(0.3, 0.7, arms), costs=costs)
-    checks, shown = within_budget(bench, problem, UCB1(arms, costs=costs), PaperMatching(), rounds, runs)
+    checks, shown = within_budget(runner, problem, UCB1(arms, costs=costs), PaperMatching(), rounds, runs)
     return Evidence(tuple(checks), (shares(shown),))
 
 
@@ -189,9 +190,9 @@ def both_bounds(x: Any, arms: int, cases: Sequence[tuple[Schedule, int]]) -> tup
     quick={"arms": 5, "share": 0.5, "horizons": (4_000, 32_000, 256_000), "runs": 800},
     full={"horizons": (4_000, 16_000, 64_000, 256_000, 1_024_000)},
 )
-def rate(bench: Bench, arms: int, share: float, horizons: Sequence[int], runs: int) -> Evidence:
+def rate(runner: Runner, arms: int, share: float, horizons: Sequence[int], runs: int) -> Evidence:
     cases = [(Linear(share), T) for T in horizons]
     bounds = both_bounds(horizons, arms, cases)
     rules = (PaperMatching(), ExactMatching())
-    checks, panel = growth(bench, of_arms(arms), rules, "T", horizons, cases, 0.5, runs, bounds=bounds)
+    checks, panel = worst_case_growth(runner, of_arms(arms), rules, "T", horizons, cases, 0.5, runs, bounds=bounds)
     return Evidence(tuple(checks), (panel,))

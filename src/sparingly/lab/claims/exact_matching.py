@@ -10,12 +10,13 @@ import numpy as np
 
 from sparingly.budgets import Fixed, Polynomial, Schedule
 from sparingly.budgets import Linear as Steady
-from sparingly.lab.claims import judging, linear
-from sparingly.lab.claims.arms import Setting, below_bound
-from sparingly.lab.claims.arms import settings as tabular_settings
-from sparingly.lab.claims.bench import Bench, mean_of_runs, means, regrets, spending
+from sparingly.lab.claims import linear_bounds, statistics
+from sparingly.lab.claims.arms_bounds import Setting, below_bound
+from sparingly.lab.claims.arms_bounds import settings as tabular_settings
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
-from sparingly.lab.claims.worst import Family, of_arms, of_directions, pilot, play, worst_gap
+from sparingly.lab.claims.panels import mean_of_runs, means, regrets, spending
+from sparingly.lab.claims.runner import Runner
+from sparingly.lab.claims.worst_case import Family, of_arms, of_directions, pilot, regrets_at_gap, worst_gap
 from sparingly.learners import UCBVI
 from sparingly.problems import random_mdp
 from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, PaperMatching
@@ -30,17 +31,17 @@ BOTH = {"ExactMatching": ExactMatching(), "PaperMatching": PaperMatching()}
 
 
 def _worst_cases(
-    bench: Bench, family: Family, label: str, schedule: Schedule, rounds: int, runs: int
+    runner: Runner, family: Family, label: str, schedule: Schedule, rounds: int, runs: int
 ) -> tuple[Check, Panel]:
     """The worst regret of our rule over the worst of the paper's, on fresh runs, and a pilot of both over the gap."""
     lines, measured, few = [], {}, max(runs // 4, 8)
     for place, (rule_name, rule) in enumerate(BOTH.items()):
-        tried = pilot(bench, family, rule, schedule, rounds, few, 50 + place)
+        tried = pilot(runner, family, rule, schedule, rounds, few, 50 + place)
         lines.append(means(rule_name, list(tried), list(tried.values())))
         gap = worst_gap(tried.items())
-        measured[rule_name] = play(bench, family, gap, rule, schedule, rounds, runs, 50 + place)
+        measured[rule_name] = regrets_at_gap(runner, family, gap, rule, schedule, rounds, runs, 50 + place)
     ours, paper = measured["ExactMatching"], measured["PaperMatching"]
-    check = judging.ratio(f"{label}: worst regret, ours over the paper's", ours, paper, "≤", 1.0, paired=False)
+    check = statistics.ratio(f"{label}: worst regret, ours over the paper's", ours, paper, "≤", 1.0, paired=False)
     return check, Panel(f"Regret over the gap, {label}", "gap", f"regret: {mean_of_runs([few])}", tuple(lines))
 
 
@@ -56,16 +57,16 @@ def _worst_cases(
     full={"rounds": 10_000_000, "adversarial_rounds": 400_000, "horizon": 1_000_000},
 )  # fmt: skip
 def exact_arms(
-    bench: Bench, rounds: int, adversarial_rounds: int, runs: int, arms: int, horizon: int, repeats: int,
+    runner: Runner, rounds: int, adversarial_rounds: int, runs: int, arms: int, horizon: int, repeats: int,
 ) -> Evidence:  # fmt: skip
-    checks, panels = _below_ours(bench, rounds, adversarial_rounds, runs)
+    checks, panels = _below_ours(runner, rounds, adversarial_rounds, runs)
     schedules = {
         "B = t/10": Steady(0.1),
         "B = 10 sqrt(t)": Polynomial(0.5, scale=10),
         "B = T/100": Fixed(horizon / 100),
     }
     for label, schedule in schedules.items():
-        check, panel = _worst_cases(bench, of_arms(arms), label, schedule, horizon, repeats)
+        check, panel = _worst_cases(runner, of_arms(arms), label, schedule, horizon, repeats)
         checks.append(check)
         panels.append(panel)
     note = (
@@ -76,7 +77,7 @@ def exact_arms(
     return Evidence(tuple(checks), tuple(panels), note)
 
 
-def _below_ours(bench: Bench, rounds: int, adversarial: int, runs: int) -> tuple[list[Check], list[Panel]]:
+def _below_ours(runner: Runner, rounds: int, adversarial: int, runs: int) -> tuple[list[Check], list[Panel]]:
     """Exact matching in the settings of Theorem 2, below its own bound."""
     costs = np.linspace(0.5, 2.0, 10)
     bounds = (
@@ -87,7 +88,7 @@ def _below_ours(bench: Bench, rounds: int, adversarial: int, runs: int) -> tuple
     )
     found = tabular_settings(rounds, adversarial)
     where = [setting._replace(bound=bound) for setting, bound in zip(found, bounds, strict=True)]
-    return below_bound(bench, where, ExactMatching(), runs)
+    return below_bound(runner, where, ExactMatching(), runs)
 
 
 @claim(
@@ -103,7 +104,7 @@ def _below_ours(bench: Bench, rounds: int, adversarial: int, runs: int) -> tuple
     full={"dim": 16, "rounds": 100_000, "runs": 120, "horizon": 100_000},
 )  # fmt: skip
 def exact_linear(
-    bench: Bench, dim: int, noise: float, delta: float, rounds: int, runs: int, small_dim: int, horizon: int,
+    runner: Runner, dim: int, noise: float, delta: float, rounds: int, runs: int, small_dim: int, horizon: int,
     repeats: int,
 ) -> Evidence:  # fmt: skip
     bounds = (
@@ -111,11 +112,11 @@ def exact_linear(
         lambda b: upper.exact_oful(b, dim, noise=noise, delta=delta),
         lambda b: upper.exact_oful(b, 4, noise=0.0, norm=1.25, delta=delta),
     )
-    found = linear.settings(dim, noise, delta, rounds)
+    found = linear_bounds.settings(dim, noise, delta, rounds)
     where: list[Setting] = [setting._replace(bound=bound) for setting, bound in zip(found, bounds, strict=True)]
-    checks, panels = below_bound(bench, where, ExactMatching(), runs)
+    checks, panels = below_bound(runner, where, ExactMatching(), runs)
     for label, schedule in {"B = t/10": Steady(0.1), "B = 10 sqrt(t)": Polynomial(0.5, scale=10)}.items():
-        check, panel = _worst_cases(bench, of_directions(small_dim), label, schedule, horizon, repeats)
+        check, panel = _worst_cases(runner, of_directions(small_dim), label, schedule, horizon, repeats)
         checks.append(check)
         panels.append(panel)
     return Evidence(tuple(checks), tuple(panels))
@@ -129,22 +130,24 @@ def exact_linear(
     quick={"sizes": (4, 2, 4), "scale": 0.05, "budget": 100.0, "rounds": 100_000, "runs": 40},
     full={"rounds": 1_000_000},
 )
-def exact_episodes(bench: Bench, sizes: Sequence[int], scale: float, budget: float, rounds: int, runs: int) -> Evidence:
+def exact_episodes(
+    runner: Runner, sizes: Sequence[int], scale: float, budget: float, rounds: int, runs: int
+) -> Evidence:
     S, A, H = sizes
-    problem, learner = random_mdp(S, A, H, seed=bench.seed), UCBVI(S, A, H, scale=scale)
+    problem, learner = random_mdp(S, A, H, seed=runner.seed), UCBVI(S, A, H, scale=scale)
     schedule = Polynomial(0.5, scale=budget)
     rules = {**BOTH, "AdaptiveMatching": AdaptiveMatching(), "Greedy": Greedy(policies=32)}  # fewer differ by luck
     shown = {
-        label: bench.simulate(problem, learner, rule, schedule, rounds=rounds, runs=runs)
+        label: runner.simulate(problem, learner, rule, schedule, rounds=rounds, runs=runs)
         for label, rule in rules.items()
     }
-    always = bench.simulate(problem, learner, Always(), Fixed(math.inf), rounds=rounds, runs=runs)
+    always = runner.simulate(problem, learner, Always(), Fixed(math.inf), rounds=rounds, runs=runs)
     checks = []
     for label in ("ExactMatching", "AdaptiveMatching"):
         mine = shown[label].regret[:, -1]
-        checks.append(judging.exact(f"{label}: refusals", shown[label].refused.sum(), "=", 0))
+        checks.append(statistics.exact(f"{label}: refusals", shown[label].refused.sum(), "=", 0))
         checks += [
-            judging.ratio(f"{label}: regret over that of {other}", mine, shown[other].regret[:, -1], "≤", 1.0)
+            statistics.ratio(f"{label}: regret over that of {other}", mine, shown[other].regret[:, -1], "≤", 1.0)
             for other in ("PaperMatching", "Greedy")
         ]
     panels = (
@@ -164,10 +167,10 @@ def exact_episodes(bench: Bench, sizes: Sequence[int], scale: float, budget: flo
     full={"sizes": (10, 2, 5), "rounds": 1_000_000, "runs": 12},
 )
 def adaptive_sparse(
-    bench: Bench, sizes: Sequence[int], sparsity: float, scale: float, rounds: int, runs: int
+    runner: Runner, sizes: Sequence[int], sparsity: float, scale: float, rounds: int, runs: int
 ) -> Evidence:
     S, A, H = sizes
-    problem = random_mdp(S, A, H, sparsity=sparsity, seed=bench.seed + 1)
+    problem = random_mdp(S, A, H, sparsity=sparsity, seed=runner.seed + 1)
     known = UCBVI(S, A, H, scale=scale, rewarding=problem.rewarding)
     plain, share = UCBVI(S, A, H, scale=scale), Steady(problem.rewarding / problem.cells)
     told = "PaperMatching, |L_R| known"
@@ -177,14 +180,14 @@ def adaptive_sparse(
         told: (known, PaperMatching()),
     }
     shown = {
-        label: bench.simulate(problem, learner, rule, share, rounds=rounds, runs=runs)
+        label: runner.simulate(problem, learner, rule, share, rounds=rounds, runs=runs)
         for label, (learner, rule) in policies.items()
     }
     checks = []
     for label in ("ExactMatching", "AdaptiveMatching"):
         checks += [
-            judging.exact(f"{label}: refusals", shown[label].refused.sum(), "=", 0),
-            judging.ratio(
+            statistics.exact(f"{label}: refusals", shown[label].refused.sum(), "=", 0),
+            statistics.ratio(
                 f"{label}: regret over the paper's", shown[label].regret[:, -1], shown[told].regret[:, -1], "≤", 1.0
             ),
         ]

@@ -71,12 +71,12 @@ def write_parquet(path: Path, results: Mapping[str, Results]) -> None:
 def figure(results: Mapping[str, Results]) -> Figure:
     """One column an experiment: regret with its band on top, asks against the budget below."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        page = Figure(figsize=(5.4 * len(results), 7.2), layout="constrained")
-        axes = page.subplots(2, len(results), squeeze=False)
+        fig = Figure(figsize=(5.4 * len(results), 7.2), layout="constrained")
+        axes = fig.subplots(2, len(results), squeeze=False)
         for column, (title, policies) in enumerate(results.items()):
             _draw_regret(axes[0, column], title, policies)
             _draw_asks(axes[1, column], policies)
-    return page
+    return fig
 
 
 def style(place: int, marks: int) -> dict[str, Any]:

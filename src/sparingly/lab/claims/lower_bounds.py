@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from sparingly.budgets import Budget, Fixed, Polynomial
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.bench import Bench, Floats, curve, name, regrets, spending
+from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Evidence, claim
+from sparingly.lab.claims.panels import Floats, curve, name, regrets, spending
+from sparingly.lab.claims.runner import Runner
 from sparingly.learners import MOSS, OFUL, UCB1
 from sparingly.problems import hard_arms, hard_costs, hard_linear, hard_varying
 from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
@@ -31,7 +32,7 @@ def _tabular(arms: int) -> list[tuple[str, Any, Any]]:
 
 
 def _judge(
-    bench: Bench, family: Sequence[Any], policies: Sequence[tuple[str, Any, Any]], control: Any, budget: Budget,
+    runner: Runner, family: Sequence[Any], policies: Sequence[tuple[str, Any, Any]], control: Any, budget: Budget,
     bar: Floats, rounds: int, runs: int,
 ) -> Evidence:  # fmt: skip
     """One check for each policy on the instance that is worst for it; `bar` is the lower bound for 1, …, T, (T,).
@@ -42,20 +43,22 @@ def _judge(
     checks, worst = [], {}
     for label, learner, rule in policies:
         results = [
-            bench.simulate(problem, learner, rule, budget, rounds=rounds, runs=runs, stream=place)
+            runner.simulate(problem, learner, rule, budget, rounds=rounds, runs=runs, stream=place)
             for place, problem in enumerate(family)
         ]
         finals = [result.regret[:, -1] for result in results]
-        checks.append(judging.above_somewhere(f"{label}: regret on the worst instance", finals, float(bar[-1])))
+        checks.append(statistics.above_somewhere(f"{label}: regret on the worst instance", finals, float(bar[-1])))
         worst[label] = max(results, key=lambda result: float(result.regret[:, -1].mean()))
     free = [
-        bench.simulate(
+        runner.simulate(
             problem, control, Always(), Fixed(math.inf), rounds=rounds, runs=min(runs, 10), stream=place, checkpoints=1
         )
         for place, problem in enumerate(family)
     ]
     unlimited = [result.regret[:, -1] for result in free]
-    checks.append(judging.below_everywhere("control, no budget: regret on every instance", unlimited, float(bar[-1])))
+    checks.append(
+        statistics.below_everywhere("control, no budget: regret on every instance", unlimited, float(bar[-1]))
+    )
     marks = next(iter(worst.values())).rounds
     line = curve("lower bound", marks, bar[marks - 1], role="lower")
     return Evidence(tuple(checks), (regrets("Regret on the worst instance", worst, line), spending(worst)))
@@ -69,9 +72,9 @@ def _judge(
     quick={"arms": 4, "budget": 8, "rounds": 3_000_000, "runs": 100},
     full={"arms": 8, "budget": 16, "rounds": 10_000_000, "runs": 200},
 )
-def unit_costs(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
+def unit_costs(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
     bar = lower.unit_costs(np.arange(1, rounds + 1), arms, budget)
-    return _judge(bench, hard_arms(arms, budget), _tabular(arms), MOSS(arms), Fixed(budget), bar, rounds, runs)
+    return _judge(runner, hard_arms(arms, budget), _tabular(arms), MOSS(arms), Fixed(budget), bar, rounds, runs)
 
 
 @claim(
@@ -82,9 +85,9 @@ def unit_costs(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> 
     quick={"costs": (6.0, 3.0, 2.0, 1.0), "budget": 16, "rounds": 3_000_000, "runs": 60},
     full={"costs": (12.0, 6.0, 4.0, 3.0, 2.0, 1.0), "budget": 30, "rounds": 10_000_000, "runs": 100},
 )
-def arm_costs(bench: Bench, costs: Sequence[float], budget: int, rounds: int, runs: int) -> Evidence:
+def arm_costs(runner: Runner, costs: Sequence[float], budget: int, rounds: int, runs: int) -> Evidence:
     A, bar = len(costs), lower.arm_costs(np.arange(1, rounds + 1), costs, budget)
-    return _judge(bench, hard_costs(costs, budget), _tabular(A), MOSS(A), Fixed(budget), bar, rounds, runs)
+    return _judge(runner, hard_costs(costs, budget), _tabular(A), MOSS(A), Fixed(budget), bar, rounds, runs)
 
 
 @claim(
@@ -96,14 +99,16 @@ def arm_costs(bench: Bench, costs: Sequence[float], budget: int, rounds: int, ru
     quick={"costs": (1.0, 1.0, 1.0, 1.0), "power": 6.0, "final": 1_000, "rounds": 10_000_000, "runs": 60},
     full={"costs": (4.0, 2.0, 1.0, 1.0), "rounds": 20_000_000, "runs": 100},
 )
-def varying_budget(bench: Bench, costs: Sequence[float], power: float, final: int, rounds: int, runs: int) -> Evidence:
+def varying_budget(
+    runner: Runner, costs: Sequence[float], power: float, final: int, rounds: int, runs: int
+) -> Evidence:
     """A budget that comes late: B(t) = final·(t/T)^power, so that the worst horizon lies well before T."""
     budget, A = Polynomial(power, scale=final / float(rounds) ** power), len(costs)
     granted = final * (np.arange(1, rounds + 1) / rounds) ** power
     family, horizon = hard_varying(costs, granted)
     bar = lower.varying_budget(granted, costs)
-    evidence = _judge(bench, family, _tabular(A), MOSS(A), budget, bar, rounds, runs)
-    check = judging.exact("the horizon that the instances are made for, against T/2", horizon, "≤", rounds / 2)
+    evidence = _judge(runner, family, _tabular(A), MOSS(A), budget, bar, rounds, runs)
+    check = statistics.exact("the horizon that the instances are made for, against T/2", horizon, "≤", rounds / 2)
     return Evidence((*evidence.checks, check), evidence.panels)
 
 
@@ -115,9 +120,9 @@ def varying_budget(bench: Bench, costs: Sequence[float], power: float, final: in
     quick={"dim": 2, "budget": 4, "rounds": 50_000, "runs": 250},
     full={"dim": 3, "budget": 9, "rounds": 100_000, "runs": 400},
 )
-def linear(bench: Bench, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
+def linear(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
     bar = lower.linear(rounds, dim, budget) * np.arange(1, rounds + 1) / rounds  # for T < B it would say nothing
     learner = OFUL(dim, noise=1.0, length=float(np.sqrt(dim)), norm=float(np.sqrt(dim / budget)))
     rules = (ExactMatching(), PaperMatching(), Greedy(), Never())
     policies = [(f"OFUL · {name(rule)}", learner, rule) for rule in rules]
-    return _judge(bench, hard_linear(dim, budget), policies, learner, Fixed(budget), bar, rounds, runs)
+    return _judge(runner, hard_linear(dim, budget), policies, learner, Fixed(budget), bar, rounds, runs)

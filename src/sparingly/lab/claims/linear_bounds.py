@@ -10,12 +10,13 @@ import numpy as np
 from sparingly.budgets import Bernoulli
 from sparingly.budgets import Linear as Steady
 from sparingly.features import HalfSpaces, Sphere
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.arms import Setting, setting_panels, shares, within_budget
-from sparingly.lab.claims.bench import Bench, Floats, along, bound_line, name
+from sparingly.lab.claims import statistics
+from sparingly.lab.claims.arms_bounds import Setting, setting_panels, shares, within_budget
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
-from sparingly.lab.claims.worst import JUDGED as GROWTH
-from sparingly.lab.claims.worst import growth, of_directions
+from sparingly.lab.claims.panels import Floats, along, bound_line, name
+from sparingly.lab.claims.runner import Runner
+from sparingly.lab.claims.worst_case import JUDGED as GROWTH
+from sparingly.lab.claims.worst_case import of_directions, worst_case_growth
 from sparingly.learners import OFUL
 from sparingly.problems import Linear, linear_trap
 from sparingly.rules import ExactMatching, PaperMatching
@@ -50,7 +51,7 @@ def settings(dim: int, noise: float, delta: float, rounds: int) -> list[Setting]
 
 
 def below_in_most_runs(
-    bench: Bench, where: Sequence[Setting], rule: Any, delta: float, runs: int, x_label: str = "round"
+    runner: Runner, where: Sequence[Setting], rule: Any, delta: float, runs: int, x_label: str = "round"
 ) -> tuple[list[Check], list[Panel]]:
     """A bound that holds in all but a share δ of the runs, for all T at once, each run with its own budget.
 
@@ -59,18 +60,18 @@ def below_in_most_runs(
     """
     checks, panels = [], []
     for place, setting in enumerate(where):
-        result = bench.simulate(
+        result = runner.simulate(
             setting.problem, setting.learner, rule, setting.budget, rounds=setting.rounds, runs=runs, stream=place
         )
         bars = along(result, setting.bound)
         crossed = (result.regret > bars).any(axis=1)
         perhaps = crossed | (result.regret[:, 1:] > bars[:, :-1]).any(axis=1)
         checks += [
-            judging.chance(
+            statistics.chance(
                 f"{setting.label}: the chance that regret exceeds the bound at some T", perhaps, "≤", delta,
                 certain=crossed,
             ),
-            judging.below_for_any_law(
+            statistics.below_for_any_law(
                 f"{setting.label}: mean regret ≤ the bound", result.regret, bars, setting.largest * result.rounds
             ),
         ]  # fmt: skip
@@ -93,8 +94,8 @@ JUDGED = (
     quick={"dim": 4, "noise": 0.1, "delta": 0.2, "rounds": 100_000, "runs": 70},
     full={"delta": 0.1, "rounds": 300_000, "runs": 200},
 )
-def regret(bench: Bench, dim: int, noise: float, delta: float, rounds: int, runs: int) -> Evidence:
-    checks, panels = below_in_most_runs(bench, settings(dim, noise, delta, rounds), PaperMatching(), delta, runs)
+def regret(runner: Runner, dim: int, noise: float, delta: float, rounds: int, runs: int) -> Evidence:
+    checks, panels = below_in_most_runs(runner, settings(dim, noise, delta, rounds), PaperMatching(), delta, runs)
     return Evidence(tuple(checks), tuple(panels))
 
 
@@ -106,12 +107,12 @@ def regret(bench: Bench, dim: int, noise: float, delta: float, rounds: int, runs
     quick={"dim": 8, "rounds": 20_000, "runs": 10},
     full={"rounds": 200_000, "runs": 50},
 )
-def budget(bench: Bench, dim: int, rounds: int, runs: int) -> Evidence:
+def budget(runner: Runner, dim: int, rounds: int, runs: int) -> Evidence:
     theta, learner = np.full(dim, dim**-0.5), OFUL(dim, noise=0.1)
     checks, shown = within_budget(
-        bench, Linear(theta, Sphere(10), noise=0.1), learner, PaperMatching(), rounds, runs
+        runner, Linear(theta, Sphere(10), noise=0.1), learner, PaperMatching(), rounds, runs
     )  # fmt: skip
-    halves = bench.simulate(
+    halves = runner.simulate(
         Linear(theta, HalfSpaces(10), noise=0.1),
         learner,
         PaperMatching(),
@@ -120,7 +121,7 @@ def budget(bench: Bench, dim: int, rounds: int, runs: int) -> Evidence:
         runs=runs,
         stream=9,
     )
-    checks.append(judging.exact("features from half-spaces: refusals by the ledger", halves.refused.sum(), "=", 0))
+    checks.append(statistics.exact("features from half-spaces: refusals by the ledger", halves.refused.sum(), "=", 0))
     shown["features from half-spaces"] = halves
     return Evidence(tuple(checks), (shares(shown),))
 
@@ -133,7 +134,7 @@ def budget(bench: Bench, dim: int, rounds: int, runs: int) -> Evidence:
     quick={"dim": 2, "share": 1.0, "horizons": (2_000, 8_000, 32_000), "runs": 1_300},
     full={"horizons": (2_000, 8_000, 32_000, 128_000)},
 )
-def rate(bench: Bench, dim: int, share: float, horizons: Sequence[int], runs: int) -> Evidence:
+def rate(runner: Runner, dim: int, share: float, horizons: Sequence[int], runs: int) -> Evidence:
     cases, rules = [(Steady(share), T) for T in horizons], (PaperMatching(), ExactMatching())
-    checks, panel = growth(bench, of_directions(dim), rules, "T", horizons, cases, 0.5, runs)
+    checks, panel = worst_case_growth(runner, of_directions(dim), rules, "T", horizons, cases, 0.5, runs)
     return Evidence(tuple(checks), (panel,))

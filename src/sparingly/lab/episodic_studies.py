@@ -20,7 +20,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from sparingly.budgets import Budget, Fixed, Linear, Polynomial
 from sparingly.engine import Simulation, simulate
-from sparingly.lab.results import COLOURS, DASHES, write_parquet
+from sparingly.lab.experiment_results import COLOURS, DASHES, write_parquet
 from sparingly.learners import UCBVI, ULCVI
 from sparingly.problems import Episodic, random_mdp
 from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, PaperMatching
@@ -206,8 +206,8 @@ def _markdown(table: pandas.DataFrame) -> str:
 def figure(done: list[tuple[Case, Simulation]]) -> Figure:
     """Left: random MDPs, regret against asking always. Right: the paper's constants over ten million episodes."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        page = Figure(figsize=(11.5, 4.4), layout="constrained")
-        left, right = page.subplots(1, 2)
+        fig = Figure(figsize=(11.5, 4.4), layout="constrained")
+        left, right = fig.subplots(1, 2)
         _draw_ratios(left, summary(done, "random"))
         for place, (case, result) in enumerate((c, r) for c, r in done if c.study == "paper"):
             style = {"color": COLOURS[place], "linestyle": DASHES[place]}
@@ -221,7 +221,7 @@ def figure(done: list[tuple[Case, Simulation]]) -> Figure:
         right.tick_params(axis="x", labelrotation=20)
         right.legend(frameon=False)
         right.grid(alpha=0.25)
-    return page
+    return fig
 
 
 def _draw_ratios(axis: Any, table: pandas.DataFrame) -> None:

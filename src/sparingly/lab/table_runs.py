@@ -1,4 +1,4 @@
-"""Agents on real data: `play` runs one through the rounds of a table, under a budget, and keeps account.
+"""Agents on real data: `run_on_table` runs one through the rounds of a table, under a budget, and keeps account.
 
 A reward that was not asked for never reaches the learner; it is looked up after the run, to score it.
 """
@@ -38,7 +38,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Play:
+class Trajectory:
     """One run: what was done in each of T rounds, what it was worth, and what was asked."""
 
     rows: Integers  #: (T,) of the data
@@ -78,20 +78,20 @@ def order_of(size: int, rounds: int, seeds: np.random.SeedSequence) -> Integers:
     return np.random.default_rng(seeds).choice(size, rounds, replace=rounds > size).astype(np.int64)
 
 
-def play(
+def run_on_table(
     table: Table,
     learner: Any,
     rule: Rule | QueryRule | Uniform,
     budget: float,
     rounds: int | None = None,
     seed: int | np.random.SeedSequence = 0,
-) -> Play:
+) -> Trajectory:
     """Run an agent through rounds drawn from a table. The same seed draws the same rounds, whatever the rule.
 
     >>> import numpy as np, sparingly as sp
     >>> from sparingly.problems.real import Table
     >>> table = Table("coins", ("a", "b"), contexts=np.zeros(400, dtype=int), rewards=np.tile([0.2, 0.8], (400, 1)))
-    >>> p = play(table, sp.UCB1(arms=2), sp.ExactMatching(), budget=20)
+    >>> p = run_on_table(table, sp.UCB1(arms=2), sp.ExactMatching(), budget=20)
     >>> p.asks <= 20, p.ledger.refused, p.rewards.shape
     (True, 0, (400,))
     """
@@ -105,4 +105,4 @@ def play(
         actions[t], asked[t] = decision.action, decision.ask
         if decision.ask:
             agent.observe(decision.id, table.reveal(row, decision.action))
-    return Play(rows, actions, asked, table.rewards[rows, actions], agent.ledger)
+    return Trajectory(rows, actions, asked, table.rewards[rows, actions], agent.ledger)

@@ -32,10 +32,10 @@ class WorkerDied(Exception):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Backend:
     """A back end of joblib that is ready to work."""
 
-    backend: str
+    name: str  #: in joblib
     jobs: int  #: -1: as many as the cluster has
     deaths: tuple[type[BaseException], ...]  #: what it raises when a worker dies
     remote: bool = False  #: whether workers may have another code than this process
@@ -46,7 +46,7 @@ class Cluster:
 
         jobs = max(self.jobs, 2) if apart and self.jobs > 0 else self.jobs  # joblib runs one job in this process
         try:
-            with joblib.parallel_config(backend=self.backend):
+            with joblib.parallel_config(backend=self.name):
                 parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
                 yield from parallel(joblib.delayed(call)(item) for item in items)
         except self.deaths as error:
@@ -56,7 +56,7 @@ class Cluster:
 
 
 @contextmanager
-def opened(on: str, address: str | None = None, jobs: int | None = None) -> Iterator[Cluster]:
+def open_backend(on: str, address: str | None = None, jobs: int | None = None) -> Iterator[Backend]:
     """The cluster that the words of the command line stand for."""
     choice(on, "--on", PLACES)
     try:
@@ -71,14 +71,14 @@ def opened(on: str, address: str | None = None, jobs: int | None = None) -> Iter
         _knock(on, address)
     workers = jobs or joblib.cpu_count()
     if on == "local":
-        yield Cluster("loky", workers, (BrokenExecutor,))
+        yield Backend("loky", workers, (BrokenExecutor,))
     else:
-        with (_dask if on == "dask" else _ray)(address, workers) as cluster:
-            yield cluster
+        with (_dask if on == "dask" else _ray)(address, workers) as backend:
+            yield backend
 
 
 @contextmanager
-def _dask(address: str | None, workers: int) -> Iterator[Cluster]:
+def _dask(address: str | None, workers: int) -> Iterator[Backend]:
     try:
         from distributed import Client, LocalCluster
         from distributed.scheduler import KilledWorker
@@ -91,7 +91,7 @@ def _dask(address: str | None, workers: int) -> Iterator[Cluster]:
         except (OSError, ValueError) as error:
             raise InvalidInput(f"no dask scheduler answers at {address}: {' '.join(str(error).split())}") from None
         with client:
-            yield Cluster("dask", -1, (KilledWorker,), remote=True)
+            yield Backend("dask", -1, (KilledWorker,), remote=True)
         return
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -101,11 +101,11 @@ def _dask(address: str | None, workers: int) -> Iterator[Cluster]:
         ) as cluster,
         Client(cluster),
     ):  # fmt: skip
-        yield Cluster("dask", -1, (KilledWorker,))
+        yield Backend("dask", -1, (KilledWorker,))
 
 
 @contextmanager
-def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
+def _ray(address: str | None, workers: int) -> Iterator[Backend]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a sweep is nobody else's business
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(PATIENCE)))  # a second each, until it gives up
     if address is None or address.startswith(("127.", "localhost")):
@@ -137,7 +137,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Cluster]:
     logging.getLogger("ray.util.multiprocessing.pool").setLevel(logging.ERROR)
     joblib.register_parallel_backend("ray", Streaming)
     try:
-        yield Cluster("ray", workers if address is None else -1, (ray.exceptions.RayError,), address is not None)
+        yield Backend("ray", workers if address is None else -1, (ray.exceptions.RayError,), address is not None)
     finally:
         ray.shutdown()
 

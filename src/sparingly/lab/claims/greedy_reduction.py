@@ -10,9 +10,10 @@ import numpy as np
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Fixed, Periodic, Sequence
 from sparingly.features import Sphere
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.bench import Bench, Floats, along, bound_line, curve, name, regrets, spending
+from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
+from sparingly.lab.claims.panels import Floats, along, bound_line, curve, name, regrets, spending
+from sparingly.lab.claims.runner import Runner
 from sparingly.learners import MOSS, OFUL, UCB1, UCBVI
 from sparingly.problems import (
     Arms,
@@ -47,15 +48,15 @@ def _oblivious(rounds: int) -> dict[str, Budget]:
 
 
 def _reduction(
-    bench: Bench, problem: Any, learner: Any, base: upper.Base | None, rounds: int, runs: int, x_label: str = "round",
+    runner: Runner, problem: Any, learner: Any, base: upper.Base | None, rounds: int, runs: int, x_label: str = "round",
     unit: int = 1, policies: int = 1,
 ) -> tuple[list[Check], list[Panel]]:  # fmt: skip
     """Theorem 1 with published (if `base` has them) and with measured constants; an ask uses up `unit` of the budget.
 
     However many past `policies` are kept, the expected regret is the same; with more of them runs differ less.
     """
-    free = bench.simulate(problem, learner, Always(), Fixed(np.inf), rounds=rounds, runs=runs, stream=9)
-    _, _, high = judging.interval(free.regret, 2 * free.rounds.size)  # the other half of the alarm is for the check
+    free = runner.simulate(problem, learner, Always(), Fixed(np.inf), rounds=rounds, runs=runs, stream=9)
+    _, _, high = statistics.interval(free.regret, 2 * free.rounds.size)  # the other half of the alarm is for the check
     alpha = float((high / np.sqrt(free.rounds)).max())
 
     def bound(budget: Floats, *constants: float) -> Floats:
@@ -64,18 +65,18 @@ def _reduction(
     checks, panels = [], []
     for place, (label, schedule) in enumerate(_oblivious(rounds).items()):
         budget = schedule if unit == 1 else _times(schedule, unit, rounds)
-        result = bench.simulate(problem, learner, Greedy(policies), budget, rounds=rounds, runs=runs, stream=place)
+        result = runner.simulate(problem, learner, Greedy(policies), budget, rounds=rounds, runs=runs, stream=place)
         bars = along(result, lambda b: bound(b, alpha, 0.5))
         lines = [bound_line("Theorem 1, measured α", result, bars, role="fit")]
         checks += [
-            judging.below_curve(f"budget {label}: regret ≤ Theorem 1, measured α", result.regret, bars, estimates=2),
-            judging.exact(f"budget {label}: refusals", result.refused.sum(), "=", 0),
+            statistics.below_curve(f"budget {label}: regret ≤ Theorem 1, measured α", result.regret, bars, estimates=2),
+            statistics.exact(f"budget {label}: refusals", result.refused.sum(), "=", 0),
         ]
         if base is not None:
             bars = along(result, lambda b: bound(b, *base))
             lines.insert(0, bound_line("Theorem 1, published", result, bars))
             says = f"budget {label}: regret ≤ Theorem 1, published constants"
-            checks.append(judging.below_curve(says, result.regret, bars))
+            checks.append(statistics.below_curve(says, result.regret, bars))
         panels.append(regrets(f"Budget {label}", {"Greedy": result}, *lines, x_label=x_label))
     return checks, panels
 
@@ -94,9 +95,9 @@ def _times(schedule: Budget, unit: int, rounds: int) -> Budget:
     quick={"arms": 10, "gap": 0.2, "rounds": 100_000, "runs": 200},
     full={"rounds": 1_000_000, "runs": 800},
 )
-def moss(bench: Bench, arms: int, gap: float, rounds: int, runs: int) -> Evidence:
+def moss(runner: Runner, arms: int, gap: float, rounds: int, runs: int) -> Evidence:
     problem = Arms([0.5] * (arms - 1) + [0.5 + gap])
-    checks, panels = _reduction(bench, problem, MOSS(arms), upper.base_moss(arms), rounds, runs, policies=32)
+    checks, panels = _reduction(runner, problem, MOSS(arms), upper.base_moss(arms), rounds, runs, policies=32)
     return Evidence(tuple(checks), tuple(panels), VACUOUS)
 
 
@@ -109,11 +110,11 @@ def moss(bench: Bench, arms: int, gap: float, rounds: int, runs: int) -> Evidenc
     quick={"dim": 4, "arms": 5, "noise": 0.5, "rounds": 5_000, "runs": 400},
     full={"rounds": 50_000},
 )
-def oful(bench: Bench, dim: int, arms: int, noise: float, rounds: int, runs: int) -> Evidence:
+def oful(runner: Runner, dim: int, arms: int, noise: float, rounds: int, runs: int) -> Evidence:
     problem = Linear(np.full(dim, dim**-0.5), Sphere(arms), noise=noise)
     learner = OFUL(dim, noise=noise, radius="simple")
     base = upper.base_oful(rounds, dim, noise=noise, delta=learner.delta)
-    checks, panels = _reduction(bench, problem, learner, base, rounds, runs)
+    checks, panels = _reduction(runner, problem, learner, base, rounds, runs)
     return Evidence(tuple(checks), tuple(panels), VACUOUS)
 
 
@@ -130,21 +131,21 @@ def oful(bench: Bench, dim: int, arms: int, noise: float, rounds: int, runs: int
     full={"rounds": 100_000, "runs": 100, "unscaled_rounds": 100_000},
 )  # fmt: skip
 def ucbvi(
-    bench: Bench, sizes: tuple[int, int, int], scale: float, rounds: int, runs: int, policies: int,
+    runner: Runner, sizes: tuple[int, int, int], scale: float, rounds: int, runs: int, policies: int,
     unscaled_rounds: int, unscaled_runs: int,
 ) -> Evidence:  # fmt: skip
-    problem, horizon = random_mdp(*sizes, seed=bench.seed), sizes[2]
+    problem, horizon = random_mdp(*sizes, seed=runner.seed), sizes[2]
     checks, panels = _reduction(
-        bench, problem, UCBVI(*sizes, scale=scale), None, rounds, runs, "episode", unit=horizon, policies=policies
+        runner, problem, UCBVI(*sizes, scale=scale), None, rounds, runs, "episode", unit=horizon, policies=policies
     )
     learner, schedule = UCBVI(*sizes), _times(Periodic(1, every=10), horizon, unscaled_rounds)
     base = upper.base_ucbvi(unscaled_rounds, *sizes, delta=learner.delta)
-    plain = bench.simulate(
+    plain = runner.simulate(
         problem, learner, Greedy(policies), schedule, rounds=unscaled_rounds, runs=unscaled_runs, stream=8
     )
     bars = along(plain, lambda b: upper.greedy_reduction(np.maximum(np.floor(b / horizon), 1.0), *base))
     says = "scale 1, a tenth of the episodes: regret ≤ Theorem 1, published constants"
-    checks.append(judging.below_for_any_law(says, plain.regret, bars, horizon * plain.rounds))
+    checks.append(statistics.below_for_any_law(says, plain.regret, bars, horizon * plain.rounds))
     line = bound_line("Theorem 1, published", plain, bars)
     panels.append(regrets("Scale 1: a tenth of the episodes", {"Greedy": plain}, line, x_label="episode"))
     return Evidence(tuple(checks), tuple(panels), VACUOUS)
@@ -160,21 +161,21 @@ def ucbvi(
     quick={"arms": 4, "budget": 100, "rounds": 2_000, "runs": 10},
     full={"budget": 400, "rounds": 20_000, "runs": 20},
 )
-def front_loading(bench: Bench, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
+def front_loading(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
     problem, checks, lines = Arms(np.linspace(0.3, 0.7, arms)), [], []
     for learner, rule in ((UCB1(arms), ExactMatching()), (UCB1(arms), PaperMatching()), (MOSS(arms), ExactMatching())):
-        learner_used, rule_used = bench.change(learner, rule)
+        learner_used, rule_used = runner.change(learner, rule)
         apart = late = 0
         for run in range(runs):
             first, second = (Agent(learner_used, rule=rule_used, budget=budget, seed=run) for _ in range(2))
-            original = play(first, problem, rounds, seed=1_000 * bench.seed + run)
-            moved = play(FrontLoaded(second, rounds), problem, rounds, seed=1_000 * bench.seed + run)
+            original = play(first, problem, rounds, seed=1_000 * runner.seed + run)
+            moved = play(FrontLoaded(second, rounds), problem, rounds, seed=1_000 * runner.seed + run)
             apart += int(np.abs(original.plays - moved.plays).sum())
             late += int((moved.asks != (np.arange(rounds) < budget)).sum())
         label = f"{name(learner)} · {name(rule)}"
         checks += [
-            judging.exact(f"{label}: plays that differ from the original", apart, "=", 0),
-            judging.exact(f"{label}: rounds asked too late, or not asked", late, "=", 0),
+            statistics.exact(f"{label}: plays that differ from the original", apart, "=", 0),
+            statistics.exact(f"{label}: rounds asked too late, or not asked", late, "=", 0),
         ]
         lines.append(curve(f"{label}, original", np.arange(1, rounds + 1), np.cumsum(original.asks)))
     lines.append(curve("front-loaded", np.arange(1, rounds + 1), np.cumsum(moved.asks), role="budget"))
@@ -186,29 +187,29 @@ Trap = Callable[[int], tuple[Any, Budget]]
 
 
 def _trap(
-    bench: Bench, learner: Any, trap: Trap, bounds: dict[str, tuple[str, Callable[[Floats], Floats]]], rounds: int,
+    runner: Runner, learner: Any, trap: Trap, bounds: dict[str, tuple[str, Callable[[Floats], Floats]]], rounds: int,
     runs: int, greedy_runs: int,
 ) -> Evidence:  # fmt: skip
     """Greedy loses at least T/4 on one labelling; the matching rules stay below T/4 and below their bounds on both."""
     checks, shown = [], {}
     greedy = [
-        bench.simulate(*_split(trap(good), learner, Greedy()), rounds=rounds, runs=greedy_runs, stream=good)
+        runner.simulate(*_split(trap(good), learner, Greedy()), rounds=rounds, runs=greedy_runs, stream=good)
         for good in (0, 1)
     ]
     finals = [result.regret[:, -1] for result in greedy]
-    checks.append(judging.above_somewhere("Greedy: regret on the worse labelling ≥ T/4", finals, rounds / 4))
+    checks.append(statistics.above_somewhere("Greedy: regret on the worse labelling ≥ T/4", finals, rounds / 4))
     worse = int(np.argmax([final.mean() for final in finals]))
     shown["Greedy"] = greedy[worse]
     for rule in (PaperMatching(), ExactMatching()):
         title, bound = bounds[name(rule)]
         for good in (0, 1):
-            result = bench.simulate(*_split(trap(good), learner, rule), rounds=rounds, runs=runs, stream=good)
+            result = runner.simulate(*_split(trap(good), learner, rule), rounds=rounds, runs=runs, stream=good)
             label, most = f"{name(rule)}, arm {good} good", result.rounds.astype(np.float64)
             final, bars = result.regret[:, -1:], along(result, bound)
             checks += [
-                judging.below_for_any_law(f"{label}: regret ≤ T/4", final, [rounds / 4], most[-1:]),
-                judging.below_for_any_law(f"{label}: regret ≤ {title}", result.regret, bars, most),
-                judging.exact(f"{label}: refusals", result.refused.sum(), "=", 0),
+                statistics.below_for_any_law(f"{label}: regret ≤ T/4", final, [rounds / 4], most[-1:]),
+                statistics.below_for_any_law(f"{label}: regret ≤ {title}", result.regret, bars, most),
+                statistics.exact(f"{label}: refusals", result.refused.sum(), "=", 0),
             ]
             if good == worse:
                 shown[name(rule)] = result
@@ -246,9 +247,9 @@ TABULAR: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
     quick={"rounds": 100_000, "runs": 100},
     full={"rounds": 400_000, "runs": 200},
 )
-def adversarial_contexts(bench: Bench, rounds: int, runs: int) -> Evidence:
+def adversarial_contexts(runner: Runner, rounds: int, runs: int) -> Evidence:
     learner = UCB1(2, contexts=2)
-    return _trap(bench, learner, lambda good: greedy_trap("contexts", good), TABULAR, rounds, runs, runs)
+    return _trap(runner, learner, lambda good: greedy_trap("contexts", good), TABULAR, rounds, runs, runs)
 
 
 @claim(
@@ -260,9 +261,9 @@ def adversarial_contexts(bench: Bench, rounds: int, runs: int) -> Evidence:
     quick={"rounds": 100_000, "runs": 100},
     full={"rounds": 400_000, "runs": 200},
 )
-def adversarial_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
+def adversarial_budget(runner: Runner, rounds: int, runs: int) -> Evidence:
     learner = UCB1(2, contexts=2)
-    return _trap(bench, learner, lambda good: greedy_trap("budget", good), TABULAR, rounds, runs, runs)
+    return _trap(runner, learner, lambda good: greedy_trap("budget", good), TABULAR, rounds, runs, runs)
 
 
 @claim(
@@ -273,14 +274,14 @@ def adversarial_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
     quick={"rounds": 100_000, "runs": 20},
     full={"rounds": 1_000_000, "runs": 50},
 )
-def any_base(bench: Bench, rounds: int, runs: int) -> Evidence:
+def any_base(runner: Runner, rounds: int, runs: int) -> Evidence:
     checks, shown = [], {}
     adversaries: tuple[Literal["contexts", "budget"], ...] = ("contexts", "budget")
     for adversary in adversaries:
         learner = MOSS(2, contexts=2)
         trap = greedy_trap(adversary, worse_labelling(learner))
-        result = bench.simulate(trap.problem, learner, Greedy(), trap.budget, rounds=rounds, runs=runs)
-        checks.append(judging.mean(f"adversarial {adversary}: regret / T", result.regret[:, -1] / rounds, "≥", 0.25))
+        result = runner.simulate(trap.problem, learner, Greedy(), trap.budget, rounds=rounds, runs=runs)
+        checks.append(statistics.mean(f"adversarial {adversary}: regret / T", result.regret[:, -1] / rounds, "≥", 0.25))
         shown[f"adversarial {adversary}"] = result
     marks = result.rounds
     line = curve("T/4", marks, marks / 4, role="lower")
@@ -299,11 +300,11 @@ def any_base(bench: Bench, rounds: int, runs: int) -> Evidence:
     quick={"rounds": 50_000, "runs": 100, "greedy_runs": 20},
     full={"rounds": 300_000, "runs": 200},
 )
-def adversarial_linear(bench: Bench, rounds: int, runs: int, greedy_runs: int) -> Evidence:
+def adversarial_linear(runner: Runner, rounds: int, runs: int, greedy_runs: int) -> Evidence:
     learner = OFUL(4, noise=0.0, norm=1.25, radius="simple")
     known = {"noise": 0.0, "norm": 1.25, "delta": learner.delta}
     bounds: dict[str, tuple[str, Callable[[Floats], Floats]]] = {
         "PaperMatching": ("Theorem 3", lambda b: upper.cbm_oful(b, 4, **known)),
         "ExactMatching": ("our bound", lambda b: upper.exact_oful(b, 4, **known)),
     }
-    return _trap(bench, learner, linear_trap, bounds, rounds, runs, greedy_runs)
+    return _trap(runner, learner, linear_trap, bounds, rounds, runs, greedy_runs)

@@ -12,12 +12,13 @@ import numpy as np
 from sparingly.budgets import Bernoulli, Budget, Fixed, Periodic, Polynomial
 from sparingly.budgets import Linear as Steady
 from sparingly.engine import Simulation
-from sparingly.lab.claims import judging
-from sparingly.lab.claims.arms import Setting, excess, shares
-from sparingly.lab.claims.bench import Bench, Floats, curve, name, regrets, spending
+from sparingly.lab.claims import statistics
+from sparingly.lab.claims.arms_bounds import Setting, excess, shares
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
-from sparingly.lab.claims.linear import JUDGED, below_in_most_runs
-from sparingly.lab.claims.worst import growth, of_episodes
+from sparingly.lab.claims.linear_bounds import JUDGED, below_in_most_runs
+from sparingly.lab.claims.panels import Floats, curve, name, regrets, spending
+from sparingly.lab.claims.runner import Runner
+from sparingly.lab.claims.worst_case import of_episodes, worst_case_growth
 from sparingly.lab.formatting import value_and_interval
 from sparingly.learners import UCBVI, ULCVI
 from sparingly.problems import Episodic, episode_trap, random_mdp
@@ -31,7 +32,7 @@ GROWTH = (
 
 
 def _bounded(
-    bench: Bench, make: Callable[..., Any], bound: Callable[..., Floats], sizes: Sequence[int], delta: float,
+    runner: Runner, make: Callable[..., Any], bound: Callable[..., Floats], sizes: Sequence[int], delta: float,
     rounds: int, runs: int, long_rounds: int, long_runs: int,
 ) -> Evidence:  # fmt: skip
     """Below the theorem in all but a share δ of the runs, on a random MDP and with adversarial first states.
@@ -39,7 +40,7 @@ def _bounded(
     In so few episodes no policy could break the theorem. So there are some longer runs in which learning must show.
     """
     S, A, H = sizes
-    problem, trap = random_mdp(S, A, H, seed=bench.seed), episode_trap(H)
+    problem, trap = random_mdp(S, A, H, seed=runner.seed), episode_trap(H)
     where = [
         Setting(
             "a random MDP, B = t", problem, make(S, A, H, delta=delta), Steady(1.0),
@@ -50,18 +51,18 @@ def _bounded(
             lambda b: bound(b, 3, 2, H, delta=delta), rounds, largest=float(H),
         ),
     ]  # fmt: skip
-    checks, panels = below_in_most_runs(bench, where, PaperMatching(), delta, runs, "episode")
+    checks, panels = below_in_most_runs(runner, where, PaperMatching(), delta, runs, "episode")
     learner = make(S, A, H, delta=delta)
     paper, never = (
-        bench.simulate(problem, learner, rule, Steady(1.0), rounds=long_rounds, runs=long_runs, stream=9)
+        runner.simulate(problem, learner, rule, Steady(1.0), rounds=long_rounds, runs=long_runs, stream=9)
         for rule in (PaperMatching(), Never())
     )
     label = f"a random MDP, {long_rounds:,} episodes"
     checks += [
-        judging.ratio(
+        statistics.ratio(
             f"{label}: regret, against asking nothing", paper.regret[:, -1], never.regret[:, -1], "≤", LEARNT
         ),
-        judging.exact(f"{label}: refusals", paper.refused.sum(), "=", 0),
+        statistics.exact(f"{label}: refusals", paper.refused.sum(), "=", 0),
     ]
     panels.append(regrets("Longer, until learning shows", {"PaperMatching": paper, "Never": never}, x_label="episode"))
     last = float(where[0].bound(np.arange(1.0, rounds + 1.0))[-1])
@@ -93,9 +94,9 @@ BOUNDED = (
     full={"rounds": 200_000, "runs": 200, "long_rounds": 1_000_000},
 )  # fmt: skip
 def ucbvi_regret(
-    bench: Bench, sizes: Sequence[int], delta: float, rounds: int, runs: int, long_rounds: int, long_runs: int
+    runner: Runner, sizes: Sequence[int], delta: float, rounds: int, runs: int, long_rounds: int, long_runs: int
 ) -> Evidence:
-    return _bounded(bench, UCBVI, upper.cbm_ucbvi, sizes, delta, rounds, runs, long_rounds, long_runs)
+    return _bounded(runner, UCBVI, upper.cbm_ucbvi, sizes, delta, rounds, runs, long_rounds, long_runs)
 
 
 @claim(
@@ -110,19 +111,19 @@ def ucbvi_regret(
     full={"rounds": 200_000, "runs": 200, "long_rounds": 2_000_000, "long_runs": 10},
 )  # fmt: skip
 def ulcvi_regret(
-    bench: Bench, sizes: Sequence[int], delta: float, rounds: int, runs: int, long_rounds: int, long_runs: int
+    runner: Runner, sizes: Sequence[int], delta: float, rounds: int, runs: int, long_rounds: int, long_runs: int
 ) -> Evidence:
-    return _bounded(bench, ULCVI, upper.cbm_ulcvi, sizes, delta, rounds, runs, long_rounds, long_runs)
+    return _bounded(runner, ULCVI, upper.cbm_ulcvi, sizes, delta, rounds, runs, long_rounds, long_runs)
 
 
 def _rate(
-    bench: Bench, make: Callable[..., Any], rules: Sequence[Any], share: float, horizons: Sequence[int], runs: int,
+    runner: Runner, make: Callable[..., Any], rules: Sequence[Any], share: float, horizons: Sequence[int], runs: int,
     sparse: bool = False,
 ) -> Evidence:  # fmt: skip
     """How the worst regret grows under a budget share·t; the paper has no lower bound to hold it against."""
     cases = [(Steady(share), T) for T in horizons]
     family = of_episodes(make, sparse)
-    checks, panel = growth(bench, family, rules, "T", horizons, cases, 0.5, runs, from_below=False)
+    checks, panel = worst_case_growth(runner, family, rules, "T", horizons, cases, 0.5, runs, from_below=False)
     return Evidence(tuple(checks), (panel,))
 
 
@@ -134,8 +135,8 @@ def _rate(
     quick={"horizons": (10_000, 40_000, 160_000), "runs": 24},
     full={"horizons": (10_000, 40_000, 160_000, 640_000, 2_560_000), "runs": 40},
 )
-def ucbvi_rate(bench: Bench, horizons: Sequence[int], runs: int) -> Evidence:
-    return _rate(bench, UCBVI, (PaperMatching(), ExactMatching()), 1.0, horizons, runs)
+def ucbvi_rate(runner: Runner, horizons: Sequence[int], runs: int) -> Evidence:
+    return _rate(runner, UCBVI, (PaperMatching(), ExactMatching()), 1.0, horizons, runs)
 
 
 @claim(
@@ -146,21 +147,21 @@ def ucbvi_rate(bench: Bench, horizons: Sequence[int], runs: int) -> Evidence:
     quick={"horizons": (125_000, 250_000, 500_000), "runs": 8},
     full={"horizons": (250_000, 500_000, 1_000_000), "runs": 12},
 )
-def ulcvi_rate(bench: Bench, horizons: Sequence[int], runs: int) -> Evidence:
-    return _rate(bench, ULCVI, (PaperMatching(), ExactMatching()), 1.0, horizons, runs)
+def ulcvi_rate(runner: Runner, horizons: Sequence[int], runs: int) -> Evidence:
+    return _rate(runner, ULCVI, (PaperMatching(), ExactMatching()), 1.0, horizons, runs)
 
 
-def _budget_lemma(bench: Bench, make: Callable[..., Any], rounds: int, runs: int) -> Evidence:
+def _budget_lemma(runner: Runner, make: Callable[..., Any], rounds: int, runs: int) -> Evidence:
     """E7: ten asks where nine are granted, and further budgets; the ledger is what keeps spending within them."""
     tight = make(1, 1, 5, rewarding=1)
     one_cell = Episodic(np.ones((5, 1, 1, 1)), np.array([0.5, 0.0, 0.0, 0.0, 0.0]).reshape(5, 1, 1))
-    refused = bench.simulate(one_cell, tight, PaperMatching(), Fixed(9), rounds=50, runs=4)
+    refused = runner.simulate(one_cell, tight, PaperMatching(), Fixed(9), rounds=50, runs=4)
     checks = [
-        judging.exact("five cells, B = 9: refusals by the ledger", refused.refused.max(), "=", 0, form="stated"),
-        judging.exact("five cells, B = 9: spent beyond the budget", excess(refused), "≤", 0.0, form="corrected"),
-        judging.exact("five cells, B = 9: the fewest asks in a run", refused.asked[:, -1].min(), "=", 9),
+        statistics.exact("five cells, B = 9: refusals by the ledger", refused.refused.max(), "=", 0, form="stated"),
+        statistics.exact("five cells, B = 9: spent beyond the budget", excess(refused), "≤", 0.0, form="corrected"),
+        statistics.exact("five cells, B = 9: the fewest asks in a run", refused.asked[:, -1].min(), "=", 9),
     ]
-    problem, shown = random_mdp(3, 2, 3, seed=bench.seed), {}
+    problem, shown = random_mdp(3, 2, 3, seed=runner.seed), {}
     budgets: dict[str, Budget] = {
         "B = t": Steady(1.0),
         "B = 20 sqrt(t)": Polynomial(0.5, scale=20),
@@ -168,10 +169,12 @@ def _budget_lemma(bench: Bench, make: Callable[..., Any], rounds: int, runs: int
         "a unit with probability 1/5": Bernoulli(0.2),
     }
     for place, (label, budget) in enumerate(budgets.items()):
-        result = bench.simulate(problem, make(3, 2, 3), PaperMatching(), budget, rounds=rounds, runs=runs, stream=place)
+        result = runner.simulate(
+            problem, make(3, 2, 3), PaperMatching(), budget, rounds=rounds, runs=runs, stream=place
+        )
         checks += [
-            judging.exact(f"{label}: spent beyond the budget", excess(result), "≤", 0.0),
-            judging.exact(f"{label}: refusals by the ledger", result.refused.sum(), "=", 0),
+            statistics.exact(f"{label}: spent beyond the budget", excess(result), "≤", 0.0),
+            statistics.exact(f"{label}: refusals by the ledger", result.refused.sum(), "=", 0),
         ]
         shown[label] = result
     note = "The proof replaces 10/(n ∨ 1) in CI^R/L by 2/(n ∨ 1); with five cells and nine units the difference shows."
@@ -194,8 +197,8 @@ JUDGED_BUDGET = (
     quick={"rounds": 20_000, "runs": 10},
     full={"rounds": 200_000, "runs": 40},
 )
-def ucbvi_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
-    return _budget_lemma(bench, UCBVI, rounds, runs)
+def ucbvi_budget(runner: Runner, rounds: int, runs: int) -> Evidence:
+    return _budget_lemma(runner, UCBVI, rounds, runs)
 
 
 @claim(
@@ -207,8 +210,8 @@ def ucbvi_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
     quick={"rounds": 20_000, "runs": 10},
     full={"rounds": 200_000, "runs": 40},
 )
-def ulcvi_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
-    return _budget_lemma(bench, ULCVI, rounds, runs)
+def ulcvi_budget(runner: Runner, rounds: int, runs: int) -> Evidence:
+    return _budget_lemma(runner, ULCVI, rounds, runs)
 
 
 @claim(
@@ -226,27 +229,28 @@ def ulcvi_budget(bench: Bench, rounds: int, runs: int) -> Evidence:
     full={"rounds": {"UCBVI": 2_000_000, "ULCVI": 2_000_000}, "runs": {"UCBVI": 100, "ULCVI": 10}},
 )  # fmt: skip
 def one_query(
-    bench: Bench, sizes: Sequence[int], longest: int, rounds: Mapping[str, int], runs: Mapping[str, int]
+    runner: Runner, sizes: Sequence[int], longest: int, rounds: Mapping[str, int], runs: Mapping[str, int]
 ) -> Evidence:
     S, A, H = sizes
-    problem, horizons = random_mdp(S, A, H, seed=bench.seed), range(1, longest + 1)
+    problem, horizons = random_mdp(S, A, H, seed=runner.seed), range(1, longest + 1)
     checks, panels, found = [], [_orders(S, A, horizons)], []
     for make, (theorem, order, bar) in zip((ULCVI, UCBVI), ORDERS, strict=True):
         most = max(_order_ratio(order, S, A, h) for h in horizons)
-        checks.append(judging.exact(f"{theorem}: leading term, B = t over B = Ht, H ≤ {longest:,}", most, "≤", bar))
+        checks.append(statistics.exact(f"{theorem}: leading term, B = t over B = Ht, H ≤ {longest:,}", most, "≤", bar))
         T, n = rounds[make.__name__], runs[make.__name__]
-        never = bench.simulate(problem, make(S, A, H), Never(), Steady(1.0), rounds=T, runs=n)
+        never = runner.simulate(problem, make(S, A, H), Never(), Steady(1.0), rounds=T, runs=n)
         shown: dict[str, Simulation] = {}
         for rule in (PaperMatching(), ExactMatching()):
             every, once = (
-                bench.simulate(problem, make(S, A, H), rule, Steady(rate), rounds=T, runs=n) for rate in (float(H), 1.0)
+                runner.simulate(problem, make(S, A, H), rule, Steady(rate), rounds=T, runs=n)
+                for rate in (float(H), 1.0)
             )
             label, last = f"{make.__name__}, {name(rule)}", once.regret[:, -1]
             checks += [
-                judging.ratio(f"{label}: regret, against asking nothing", last, never.regret[:, -1], "≤", LEARNT),
-                judging.exact(f"{label}: asks an episode", once.asked[:, -1].max() / T, "≤", 1.0),
+                statistics.ratio(f"{label}: regret, against asking nothing", last, never.regret[:, -1], "≤", LEARNT),
+                statistics.exact(f"{label}: asks an episode", once.asked[:, -1].max() / T, "≤", 1.0),
             ]
-            against = judging.ratio("", last, every.regret[:, -1], "≤", bar)
+            against = statistics.ratio("", last, every.regret[:, -1], "≤", bar)
             found.append(f"{label}, {T:,} episodes: {' '.join(value_and_interval(against))}")
             shown |= {f"{name(rule)}, B = t": once, f"{name(rule)}, B = Ht": every}
         panels.append(regrets(make.__name__, {**shown, "Never": never}, x_label="episode"))
@@ -289,9 +293,9 @@ def _orders(S: int, A: int, horizons: Sequence[int]) -> Panel:
     quick={"share": 0.25, "horizons": (10_000, 40_000, 160_000), "runs": 100},
     full={"horizons": (10_000, 40_000, 160_000, 640_000)},
 )
-def sparsity(bench: Bench, share: float, horizons: Sequence[int], runs: int) -> Evidence:
+def sparsity(runner: Runner, share: float, horizons: Sequence[int], runs: int) -> Evidence:
     rules = (PaperMatching(), ExactMatching(), AdaptiveMatching())
-    return _rate(bench, UCBVI, rules, share, horizons, runs, sparse=True)
+    return _rate(runner, UCBVI, rules, share, horizons, runs, sparse=True)
 
 
 @claim(
@@ -304,25 +308,25 @@ def sparsity(bench: Bench, share: float, horizons: Sequence[int], runs: int) -> 
     quick={"horizon": 2, "scale": 0.1, "horizons": (20_000, 80_000, 320_000), "runs": 16},
     full={"horizons": (20_000, 80_000, 320_000, 1_280_000), "runs": 30},
 )
-def adversarial_states(bench: Bench, horizon: int, scale: float, horizons: Sequence[int], runs: int) -> Evidence:
+def adversarial_states(runner: Runner, horizon: int, scale: float, horizons: Sequence[int], runs: int) -> Evidence:
     learner, last = UCBVI(3, 2, horizon, scale=scale), horizons[-1]
 
-    def play(rule: Any, place: int, good: int) -> Any:
+    def play_trap(rule: Any, place: int, good: int) -> Any:
         problem, budget = episode_trap(horizon, good)
-        return bench.simulate(
+        return runner.simulate(
             problem, learner, rule, budget, rounds=horizons[place], runs=runs, stream=2 * place + good
         )
 
-    greedy = [play(Greedy(), len(horizons) - 1, good) for good in (0, 1)]
+    greedy = [play_trap(Greedy(), len(horizons) - 1, good) for good in (0, 1)]
     finals = [result.regret[:, -1] for result in greedy]
-    checks: list[Check] = [judging.above_somewhere("Greedy: regret on the worse labelling ≥ T/4", finals, last / 4)]
+    checks: list[Check] = [statistics.above_somewhere("Greedy: regret on the worse labelling ≥ T/4", finals, last / 4)]
     worse = int(np.argmax([final.mean() for final in finals]))
     shown = {"Greedy": greedy[worse]}
     for rule, good in itertools.product((PaperMatching(), ExactMatching()), (0, 1)):
-        results = [play(rule, place, good) for place in range(len(horizons))]
+        results = [play_trap(rule, place, good) for place in range(len(horizons))]
         samples, label = [result.regret[:, -1] for result in results], f"{name(rule)}, action {good} good"
-        checks.append(judging.mean(f"{label}: regret / T", samples[-1] / last, "≤", 0.25))
-        checks += judging.growth(f"{label}: regret grows with T", horizons, samples, 0.5, from_below=False)
+        checks.append(statistics.mean(f"{label}: regret / T", samples[-1] / last, "≤", 0.25))
+        checks += statistics.growth(f"{label}: regret grows with T", horizons, samples, 0.5, from_below=False)
         if good == worse:
             shown[name(rule)] = results[-1]
     marks = greedy[0].rounds

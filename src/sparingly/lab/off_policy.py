@@ -19,7 +19,7 @@ from scipy import stats
 from sparingly.agent import Agent
 from sparingly.checks import probability, whole
 from sparingly.errors import InvalidInput
-from sparingly.lab.playing import Play, Uniform, agent_for
+from sparingly.lab.table_runs import Trajectory, Uniform, agent_for
 from sparingly.problems.real import Logged, warn
 from sparingly.protocol import QueryRule
 from sparingly.randomness import seed_sequence
@@ -47,7 +47,7 @@ class Estimate:
 class Evaluation:
     """What `evaluate` returns: the learning as it was replayed, and estimates of the policy that came of it."""
 
-    replay: Play
+    replay: Trajectory
     estimates: tuple[Estimate, ...]  #: "replay" is of the rounds while learning, the others of the policy at its end
     level: float
     doubt: str = ""  # why the estimates say little, if they do
@@ -76,7 +76,7 @@ def replay(
     rounds: int | None = None,
     seed: int = 0,
     rows: Integers | None = None,
-) -> tuple[Play, Agent]:
+) -> tuple[Trajectory, Agent]:
     """An agent lives through the rows in which it would have done what was done; also the agent at the end.
 
     Rejection sampling: a row counts if the agent's action is the logged one and a coin of probability c/propensity
@@ -117,7 +117,7 @@ def replay(
             f"and rows count with the least propensity, {float(log.propensity.min()):.3g}"
         )
     found, actions, asked = (np.array(part) for part in zip(*kept, strict=True))
-    return Play(found, actions, asked, log.reward[found], agent.ledger), agent
+    return Trajectory(found, actions, asked, log.reward[found], agent.ledger), agent
 
 
 def evaluate(

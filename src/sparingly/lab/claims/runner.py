@@ -1,0 +1,45 @@
+"""Where claims run their simulations: one seed, one mode, and one place through which all policies pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparingly.engine import Simulation, simulate
+
+Policy = tuple[Any, Any]  # learner, rule
+MARKS = 40  # checkpoints of a simulation whose curve is judged or drawn
+
+
+def _as_is(learner: Any, rule: Any) -> Policy:
+    return learner, rule
+
+
+@dataclass
+class Runner:
+    """Runs simulations for a claim. `change` may replace learners and rules, to see whether a claim notices."""
+
+    mode: str = "quick"
+    seed: int = 0
+    jobs: int | None = 1
+    change: Callable[[Any, Any], Policy] = _as_is
+    tell: Callable[[str], None] = field(default=lambda what: None)
+
+    def simulate(
+        self, problem: Any, learner: Any, rule: Any, budget: Any, *, rounds: int, runs: int, stream: int = 0,
+        checkpoints: int = MARKS,
+    ) -> Simulation:  # fmt: skip
+        """As `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
+        learner, rule = self.change(learner, rule)
+        self.tell(f"{type(rule).__name__}, {rounds:,} rounds × {runs:,} runs")
+        return simulate(
+            problem, learner, rule, budget, rounds=rounds, runs=runs, seed=self.seeds(stream), jobs=self.jobs,
+            progress=False, checkpoints=checkpoints,
+        )  # fmt: skip
+
+    def seeds(self, stream: int) -> np.random.SeedSequence:
+        """The seeds of one repetition."""
+        return np.random.SeedSequence([self.seed, stream])
