@@ -17,7 +17,7 @@ from sparingly.lab.demo import experiments
 from sparingly.lab.experiment import experiment_from, read_experiment
 from sparingly.lab.experiment_results import figure
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "rounds": 500,
     "runs": 3,

@@ -18,8 +18,8 @@ from sparingly.lab import planning, planning_report
 from sparingly.lab.planning import BudgetPlan, RuleCurve, plan
 from sparingly.lab.planning_cli import columns_from, costs_from
 from sparingly.problems import real
-from tests.test_logged import MEANS, SKEWED, log_of
-from tests.test_real import features_table, frame
+from tests.lab.test_off_policy import MEANS, SKEWED, log_of
+from tests.problems.test_real import features_table, frame
 
 LEARNER = sp.UCB1(arms=3, contexts=2, scale=0.5)
 

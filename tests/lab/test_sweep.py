@@ -28,7 +28,7 @@ from sparingly.lab.reproduce import code_digest
 from sparingly.lab.sweep import CellStore, SeedGroup, figure, run_sweep, tables, write_results
 from sparingly.lab.sweep_grid import Attempt, read_sweep, run_cell, sweep_from
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE = 300  # seconds: far more than anything here takes, so that a busy machine fails no test
 TWO_HUNDRED = ROOT / "experiments" / "sweeps" / "two_hundred.toml"
 SMALL = """

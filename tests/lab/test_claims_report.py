@@ -27,8 +27,8 @@ from sparingly.lab.claims.statistics import NORMAL
 from sparingly.lab.claims_report import grouped, write_report
 from sparingly.lab.experiment_results import COLOURS
 from sparingly.lab.formatting import bar, number, value_and_interval
-from tests import sample_records as samples
 from tests.browsing import assert_fits, browser_path, open_browser, opened
+from tests.lab import sample_records as samples
 
 ABOUT = {"version": "1.2.3", "seed": "0", "command": "sparingly reproduce --out <here>"}
 
@@ -130,11 +130,11 @@ def test_the_same_records_give_the_same_bytes(path, tmp_path):
 
 
 def test_a_figure_does_not_depend_on_the_order_of_sets():
-    imports = "from tests.sample_records import *; from sparingly.lab.claims_figures import *"
+    imports = "from tests.lab.sample_records import *; from sparingly.lab.claims_figures import *"
     code = f"{imports}; print(panel_svg(hard_panel(), 'k'))"
     seen = {
         subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parent.parent,
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[2],
             capture_output=True, text=True, check=True,
         ).stdout
         for seed in ("1", "2")

@@ -1,0 +1,1 @@
+"""Tests of the laboratory: experiments, sweeps, plans, claims and their report."""

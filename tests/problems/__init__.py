@@ -1,0 +1,1 @@
+"""Tests of the problems: arms, hard instances, real data."""

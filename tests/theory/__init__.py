@@ -1,0 +1,1 @@
+"""Tests of the bounds, the budget profiles and front-loading."""
