@@ -26,9 +26,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-Out = Annotated[Path, typer.Option("--out", help="Where the results go.", show_default=True)]
+Out = Annotated[Path, typer.Option("--out", help="Folder for the results.", show_default=True)]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads to use; all cores by default.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the result, no progress.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -49,7 +49,7 @@ def _options(
 @app.command()
 def simulate(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Where the results go [default: results/NAME].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the results [default: results/NAME].")] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -117,17 +117,21 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="IDS", help="Claims, or groups of them (`ucb`); all by default.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="Minutes, or the long runs that the documents quote.")
+        bool, typer.Option("--quick/--full", help="Minutes, or the long runs that the docs quote.")
     ] = True,
-    out: Annotated[Path | None, typer.Option("--out", help="Where it goes [default: results/reproduce/MODE].")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Claims at a time; one a core by default.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of all random numbers.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the report [default: results/reproduce/MODE].")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Claims to run at a time; one per core by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of all random numbers.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Run the claims of the paper and our own, judge them, and write a report.
 
-    What is done is kept: run the same command again after an interruption, and it goes on. The exit code is 1 if one of
-    the claims asked for fails.
+    Finished claims are kept: run the same command again to resume. The exit code is 1 if one of the selected claims
+    fails.
 
     Examples:
 
@@ -153,7 +157,7 @@ def reproduce(
             soft_wrap=True,
         )
         sys.stdout.flush()
-        os._exit(130)  # threads in the middle of a claim cannot be called back
+        os._exit(130)  # threads in the middle of a claim cannot be stopped
     console.print(work.table(records))
     for record in records:
         if record.verdict == "fails":
@@ -185,17 +189,20 @@ def sweep(
     file: Annotated[Path, typer.Argument(help="The grid, a TOML file.")],
     on: Annotated[str, typer.Option("--on", help="Where cells run: local, dask or ray.")] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="Of a cluster that is up; without it, workers start here.")
+        str | None, typer.Option("--address", help="Address of a running cluster; without it, workers start here.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Workers to start; one a core by default.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where the results go [default: results/NAME].")] = None,
-    retries: Annotated[int, typer.Option("--retries", min=0, help="How often a cell that fails is run again.")] = 2,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Workers to start; one per core by default.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the results [default: results/NAME].")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="How often to retry a cell that fails.")] = 2,
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of problems, learners, rules, budgets and seeds, on this machine or on a cluster.
 
-    A list in place of a value is a grid. What is done is kept: the same command goes on after an interruption. Results
-    are one Parquet file, the same bytes wherever cells ran. If a cell fails, the others go on, and the exit code is 1.
+    A list in place of a value is a grid. Finished cells are kept: run the same command again to resume. The results are
+    one Parquet file, with the same bytes wherever the cells ran. If a cell fails, the others go on, and the exit code
+    is 1.
 
     Examples:
 
@@ -276,25 +283,31 @@ def serve(
 @app.command()
 def plan(
     data: Annotated[str, typer.Argument(help="A file (.csv, .tsv, .parquet), or movielens, digits, phishing, …")],
-    budgets: Annotated[str, typer.Option("--budgets", help="Asks to try, with commas between them.")],
+    budgets: Annotated[str, typer.Option("--budgets", help="Budgets to try, separated by commas.")],
     rules: Annotated[
-        str, typer.Option("--rules", help="Rules to compare, with commas; `uniform` asks at random.")
+        str, typer.Option("--rules", help="Rules to compare, separated by commas; `uniform` asks at random.")
     ] = "ExactMatching,Greedy,uniform",
     learner: Annotated[
-        str | None, typer.Option("--learner", help="For example 'OFUL(scale=0.3)' [default: what fits the data].")
+        str | None,
+        typer.Option("--learner", help="For example 'OFUL(scale=0.3)' [default: the one that fits the data]."),
     ] = None,
     costs: Annotated[
-        str | None, typer.Option("--costs", help="Of an ask, by action: 1,2,5 or NAME=COST,…; budgets are then money.")
+        str | None,
+        typer.Option("--costs", help="Cost of an ask, by action: 1,2,5 or NAME=COST,…; budgets are then money."),
     ] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--columns", help="PART=COLUMN,…; may be repeated. See the examples.")
     ] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help="Map the rewards linearly to 0 … 1.")] = False,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Of a run [default: as the data has].")] = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Of each rule at each budget.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**53, help="Of all random numbers.")] = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="Where it goes [default: results/plan/NAME].")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; one a core by default.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Rounds per run [default: as many as the data has].")
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs of each rule at each budget.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**53, help="Seed of all random numbers.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the report [default: results/plan/NAME].")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; one per core by default.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """How many questions do I need to ask? Reward against budget on your data: a table, a figure, a report.
@@ -327,7 +340,7 @@ def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, qu
     from sparingly.lab import experiment_results as results
 
     console = Console()
-    out.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
+    out.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be made
     done: dict[str, results.Results] = {}
     for experiment in experiments:
         start = time.perf_counter()
@@ -345,7 +358,7 @@ def _run_and_show(experiments: list[Experiment], out: Path, jobs: int | None, qu
 
 
 def main() -> None:
-    """Entry point: errors on purpose are one line, without a traceback."""
+    """Entry point: expected errors are one line, without a traceback."""
     try:
         app()
     except SparinglyError as error:

@@ -1,6 +1,6 @@
-"""Where the cells of a sweep run: processes of this machine, a dask cluster, or ray, all of them through joblib.
+"""Backends that run the cells of a sweep: processes on this machine, dask or ray, all of them through joblib.
 
-A cluster is opened in a `with` block; one that is started here ends there, one that was there before stays.
+Open a backend in a `with` block. A cluster that is started for it is shut down at the end; one that was up stays up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparingly.checks import choice
 from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
 
 PLACES = ("local", "dask", "ray")
-PATIENCE = 10.0  # seconds until an address counts as not answering
+PATIENCE = 10.0  # seconds to wait for an address to answer
 ADVICE = (
     "wants its token: set RAY_AUTH_MODE=token, and put the token (there, `ray get-auth-token` shows it) into "
     "RAY_AUTH_TOKEN, into the file that RAY_AUTH_TOKEN_PATH names, or into ~/.ray/auth_token"
@@ -28,20 +28,20 @@ ADVICE = (
 
 
 class WorkerDied(Exception):
-    """A worker process came to its end in the middle of the work; what it was doing is to be done again."""
+    """A worker process died in the middle of its work, which has to be done again."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A back end of joblib that is ready to work."""
+    """A joblib backend that is ready to use."""
 
     name: str  #: in joblib
     jobs: int  #: -1: as many as the cluster has
     deaths: tuple[type[BaseException], ...]  #: what it raises when a worker dies
-    remote: bool = False  #: whether workers may have another code than this process
+    remote: bool = False  #: whether workers may run other code than this process
 
     def each(self, call: Callable[[Any], Any], items: Iterable[Any], apart: bool = False) -> Iterator[Any]:
-        """The results of `call` for all items, as they come; `apart` from this process, whatever happens to it."""
+        """Yield the results of `call` for all items, as they finish; with `apart`, never run it in this process."""
         import joblib
 
         jobs = max(self.jobs, 2) if apart and self.jobs > 0 else self.jobs  # joblib runs one job in this process
@@ -51,13 +51,13 @@ class Backend:
                 yield from parallel(joblib.delayed(call)(item) for item in items)
         except self.deaths as error:
             raise WorkerDied(str(error)) from error
-        except (OSError, CancelledError) as error:  # of the cluster: cells bring their errors as text
+        except (OSError, CancelledError) as error:  # of the cluster: errors in cells come back as text
             raise SparinglyError(f"the cluster no longer answers ({error}); what is done is kept") from error
 
 
 @contextmanager
 def open_backend(on: str, address: str | None = None, jobs: int | None = None) -> Iterator[Backend]:
-    """The cluster that the words of the command line stand for."""
+    """Open the backend that the options `--on`, `--address` and `--jobs` of `sparingly sweep` describe."""
     choice(on, "--on", PLACES)
     try:
         import joblib
@@ -68,7 +68,7 @@ def open_backend(on: str, address: str | None = None, jobs: int | None = None) -
     if address is not None and jobs is not None:
         raise InvalidInput("--jobs is for workers started here; the cluster at --address has its own")
     if address is not None:
-        _knock(on, address)
+        _check_reachable(on, address)
     workers = jobs or joblib.cpu_count()
     if on == "local":
         yield Backend("loky", workers, (BrokenExecutor,))
@@ -84,7 +84,7 @@ def _dask(address: str | None, workers: int) -> Iterator[Backend]:
         from distributed.scheduler import KilledWorker
     except ImportError:
         raise MissingExtra("a sweep on dask", "dask") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a worker that dies is no news: its cells run again
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # no need to report a dead worker: its cells run again
     if address is not None:
         try:
             client = Client(address, timeout=PATIENCE, set_as_default=True)
@@ -106,8 +106,8 @@ def _dask(address: str | None, workers: int) -> Iterator[Backend]:
 
 @contextmanager
 def _ray(address: str | None, workers: int) -> Iterator[Backend]:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a sweep is nobody else's business
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(PATIENCE)))  # a second each, until it gives up
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(int(PATIENCE)))  # one a second
     if address is None or address.startswith(("127.", "localhost")):
         # Despite its name, this is what keeps ray on the loopback interface. It is read on import.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
@@ -118,8 +118,8 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
     except ImportError:
         raise MissingExtra("a sweep on ray", "ray") from None
 
-    class Streaming(RayBackend):  # type: ignore[misc]  # ray is not looked into
-        """Hands results out as they come; ray's own waits for the last one, which a sweep must not."""
+    class Streaming(RayBackend):  # type: ignore[misc]  # mypy skips ray
+        """Yields results as they finish; ray's own backend waits for the last one."""
 
         supports_return_generator = True
 
@@ -128,7 +128,7 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
         ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     else:
         try:
-            with _overheard() as noise:
+            with _captured_stderr() as noise:
                 ray.init(address, **quiet)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             if "auth" in f"{error} {' '.join(noise)}".lower():
@@ -143,8 +143,8 @@ def _ray(address: str | None, workers: int) -> Iterator[Backend]:
 
 
 @contextmanager
-def _overheard() -> Iterator[list[str]]:
-    """What libraries in C++ write to the error channel meanwhile goes into a list, not to the screen."""
+def _captured_stderr() -> Iterator[list[str]]:
+    """Collect what C++ libraries write to stderr in a list, instead of showing it."""
     said: list[str] = []
     sys.stderr.flush()
     screen = os.dup(2)
@@ -160,8 +160,8 @@ def _overheard() -> Iterator[list[str]]:
             said.extend(noise.read().decode(errors="replace").splitlines())
 
 
-def _knock(what: str, address: str) -> None:
-    """See whether anybody is there at all: dask and ray themselves take long to give up, and say much."""
+def _check_reachable(what: str, address: str) -> None:
+    """Fail early if nothing listens at the address: dask and ray take long to give up, and print a lot."""
     if address == "auto" and what == "ray":
         return
     host, _, port = address.rpartition("://")[2].rpartition(":")
@@ -170,7 +170,7 @@ def _knock(what: str, address: str) -> None:
         raise InvalidInput(f"--address must be like {example}, not {address!r}")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE) as line:
-            if what == "dask" and not address.startswith("tls") and not line.recv(1):  # a scheduler speaks first
+            if what == "dask" and not address.startswith("tls") and not line.recv(1):  # a scheduler sends first
                 raise ConnectionError("no scheduler")
     except (OSError, OverflowError) as error:
         raise InvalidInput(f"nobody answers at {address} ({error}); is the {what} cluster up?") from None

@@ -1,4 +1,4 @@
-"""Names in experiment files and what they stand for: learners, rules, budgets, contexts, rewards, problems.
+"""The names that experiment files may use: learners, rules, budgets, contexts, rewards, problems.
 
 A part is written as a name ("ExactMatching"), or as a table with `type` and its parameters.
 """
@@ -60,7 +60,7 @@ PROBLEMS: Catalogue = {
 
 
 def build(catalogue: Catalogue, what: str, entry: Any, **extra: Any) -> Any:
-    """Make one part from its entry in a file; `extra` parameters are added if the part takes them."""
+    """Build one part from its entry in a file; `extra` parameters are passed on if the part takes them."""
     if isinstance(entry, str):
         entry = {"type": entry}
     if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):

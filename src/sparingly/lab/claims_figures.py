@@ -1,6 +1,6 @@
-"""Panels of claims as pictures: inline SVG that takes its ink from the page around it, or a file of its own.
+"""Draw the panels of claims: as inline SVG that takes its text colour from the HTML page around it, or as files.
 
-What a curve is can be told without colour: measured ones have markers, upper bounds are heavy and dashed, lower bounds
+Curves can be told apart without colour: measured ones have markers, upper bounds are heavy and dashed, lower bounds
 dotted, budgets thick and grey, fits thin.
 """
 
@@ -33,12 +33,12 @@ from sparingly.lab.formatting import number, tick
 
 Floats = NDArray[np.float64]
 
-WIDTH, HEIGHT, LINE = 5.2, 3.35, 0.205  # inches: the figure without its legend, and a line of the legend
-INK = "#010203"  # a colour that nothing else has: becomes the page's own
+WIDTH, HEIGHT, LINE = 5.2, 3.35, 0.205  # in inches: the figure without its legend, and one line of the legend
+INK = "#010203"  # a colour that nothing else has: replaced by the text colour of the page
 GREY = "#7d7d7d"  # 4:1 on white and on black
-DIMMEST, BRIGHTEST = 0.19, 0.29  # relative luminances that have a contrast of 3:1 with white, and 4:1 with a dark page
+DIMMEST, BRIGHTEST = 0.19, 0.29  # relative luminances: contrast 3:1 with white, and 4:1 with a dark page
 
-# Of those that are not measured: width, colour, and dashes for the first, second, third of them in one panel.
+# Styles of curves that are not measured: width, colour, and dashes for the first, second, third of them in a panel.
 ROLES: dict[Role, tuple[float, str, Sequence[Any]]] = {
     "upper": (2.4, INK, ((0, (4, 1.6)), (0, (4, 1.2, 1, 1.2)), (0, (2, 1)))),
     "lower": (2.0, INK, ((0, (1, 1.2)), (0, (1, 2.6)), (0, (1, 1, 1, 3)))),
@@ -55,16 +55,16 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "text.parse_math": False,  # a dollar in a label is a dollar
-    "svg.fonttype": "none",  # text stays text: it can be read out, searched and copied
+    "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
 }
 
 
-@functools.lru_cache(maxsize=1024)  # drawing takes a fifth of a second, and may be done ahead
+@functools.lru_cache(maxsize=1024)  # drawing takes a fifth of a second and may be done ahead
 def panel_svg(panel: Panel, key: str) -> str:
     """The panel as an <svg> element for an HTML page; `key` tells its ids from those of the page's other panels.
 
-    Its title is left to the caption; what it shows is said in words to those who hear the page.
+    Its title is left to the caption. For screen readers it has a description in words.
     """
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}):
         buffer = io.BytesIO()
@@ -73,7 +73,7 @@ def panel_svg(panel: Panel, key: str) -> str:
 
 
 def panel_picture(panel: Panel, path: Path, seed: int = 0) -> None:
-    """The panel with its caption, on white, as the file that the ending of the path asks for: .svg or .png."""
+    """Save the panel with its caption, on white, in the format that the suffix of the path names: .svg or .png."""
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix == ".svg" else None
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": panel.title}):
@@ -81,12 +81,12 @@ def panel_picture(panel: Panel, path: Path, seed: int = 0) -> None:
 
 
 def caption(panel: Panel, seed: int) -> str:
-    """The title, and the seed if chance played a part; runs and intervals stand at the axis."""
+    """The title, and the seed if chance plays a part; the axis says how many runs there are and what the band is."""
     return f"{panel.title} (seed {seed})" if panel.chance else panel.title
 
 
 def in_words(panel: Panel) -> str:
-    """What a panel shows: its axes, and where each curve starts and ends."""
+    """Describe a panel in words: its axes, and where each curve starts and ends."""
     words = [f"{panel.title}: {panel.y_label} over {panel.x_label}."]
     for curve in panel.curves:
         seen = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(x) and math.isfinite(y)]
@@ -101,7 +101,7 @@ def in_words(panel: Panel) -> str:
 
 
 def legible(colour: str) -> str:
-    """The colour, dimmed or brightened until it stands out from white as well as from black; black becomes ink.
+    """Dim or brighten a colour until it stands out from white as well as from black; black becomes INK.
 
     >>> legible("#D55E00"), legible("#E69F00"), legible("#000000") == INK
     ('#d55e00', '#c48700', True)
@@ -156,7 +156,7 @@ def _drawable(curve: Curve) -> bool:
 
 
 def _legend_of(labels: Sequence[str]) -> tuple[list[str], int]:
-    """Labels as they fit below the axes, and in how many columns."""
+    """Wrap the labels of the legend to fit below the axes, and say in how many columns."""
     longest = max((_width(label, STYLE["legend.fontsize"]) for label in labels), default=0.0)
     columns = 3 if longest <= 65 and len(labels) > 2 else 2 if longest <= 125 and len(labels) > 1 else 1
     return [_wrapped(label, 305, STYLE["legend.fontsize"], most=4) for label in labels], columns
@@ -167,7 +167,7 @@ def _width(text: str, size: float) -> float:
 
 
 def _wrapped(text: str, points: float, size: float = STYLE["font.size"], most: int = 2) -> str:
-    """The text in lines that are at most so wide, and at most so many of them."""
+    """Wrap the text into at most `most` lines of at most `points` width."""
     letters = max(len(text), 1)
     while True:
         lines = textwrap.wrap(text, letters, max_lines=most, placeholder="…")
@@ -178,7 +178,7 @@ def _wrapped(text: str, points: float, size: float = STYLE["font.size"], most: i
 
 
 def _set_scales(axis: Axes, panel: Panel) -> None:
-    """Logarithmic where it was asked for and the numbers allow it; with zeros or negative ones, linear around 0."""
+    """Set logarithmic axes where the panel wants them; with zeros or negative numbers, linear around 0."""
     for wanted, values, scale in (
         (panel.x_log, _finite(curve.x for curve in panel.curves), axis.set_xscale),
         (panel.y_log, _finite(curve.y for curve in panel.curves), axis.set_yscale),
@@ -189,7 +189,7 @@ def _set_scales(axis: Axes, panel: Panel) -> None:
         if values.min() > 0.0:
             scale("log")
         else:
-            least = max(sizes.min(), sizes.max() * 1e-5)  # not twenty decades because of one tiny value
+            least = max(sizes.min(), sizes.max() * 1e-5)  # one tiny value must not give twenty decades
             scale("symlog", linthresh=10.0 ** math.floor(math.log10(least)), linscale=0.5)
 
 
@@ -199,7 +199,7 @@ def _finite(parts: Iterable[Sequence[float]]) -> Floats:
 
 
 def _draw_curve(axis: Axes, label: str, curve: Curve, place: int) -> None:
-    """One line, the `place`-th of its role; what is not finite leaves a gap."""
+    """Draw one curve, the `place`-th of its role; values that are not finite leave a gap."""
     x, y = (np.where(np.isfinite(v), v, np.nan) for v in (np.asarray(curve.x), np.asarray(curve.y)))
     points = int((np.isfinite(x) & np.isfinite(y)).sum())
     if curve.role == "measured":
@@ -218,7 +218,7 @@ def _draw_curve(axis: Axes, label: str, curve: Curve, place: int) -> None:
 
 
 def _measured_style(place: int, points: int) -> dict[str, Any]:
-    """Colour, dashes and marker; a second round of colours comes with other dashes and hollow markers."""
+    """Colour, dashes and marker; when colours repeat, dashes differ and markers are hollow."""
     lap = place // len(COLOURS)
     colour = legible(COLOURS[place % len(COLOURS)])
     return {
@@ -234,7 +234,7 @@ def _measured_style(place: int, points: int) -> dict[str, Any]:
 
 
 def _draw_band(axis: Axes, x: Floats, curve: Curve, colour: str) -> None:
-    """The band; on a logarithmic axis it is cut off at the least value that can be shown."""
+    """Draw the band of a curve; on a logarithmic axis it is cut off at the least value that can be shown."""
     low, high = np.asarray(curve.low), np.asarray(curve.high)
     if axis.get_yscale() == "log":
         seen = _finite((curve.y, curve.low, curve.high))
@@ -245,9 +245,9 @@ def _draw_band(axis: Axes, x: Floats, curve: Curve, colour: str) -> None:
 
 
 def _set_ticks(axis: Axes) -> None:
-    """Few ticks with short numbers: a figure may be as wide as a phone."""
+    """Set few ticks with short numbers: a figure may be as narrow as a phone."""
     for line, limits, most in ((axis.xaxis, axis.get_xlim(), 5), (axis.yaxis, axis.get_ylim(), 6)):
-        # Thousands in full as long as there is room for the longest of them.
+        # Write thousands in full as long as there is room for the longest of them.
         write: Callable[[float], str] = partial(tick, powers_from=1e6 if max(map(abs, limits)) < 2.5e5 else 1e4)
         if line.get_scale() == "log":
             decades = math.log10(limits[1] / limits[0])
@@ -269,11 +269,11 @@ def _set_ticks(axis: Axes) -> None:
         line.set_minor_formatter(ticker.NullFormatter())
 
 
-# From a file of its own to a part of a page
+# From an SVG file to a part of an HTML page
 
 
 def _inline(svg: bytes, key: str, words: str) -> str:
-    """Matplotlib's file as an element: no namespaces, no style sheet that would reach beyond it, ids of its own."""
+    """Turn matplotlib's file into an element: no namespaces, no style sheet that would affect the page, unique ids."""
     root = ElementTree.fromstring(svg)  # noqa: S314 (matplotlib has just written it)
     prefix = "f" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}", key)
     referred = set(re.findall(r"#([\w.-]+)", svg.decode()))
@@ -296,7 +296,7 @@ def _inline(svg: bytes, key: str, words: str) -> str:
 
 
 def _adapted(value: str, names: dict[str, str]) -> str:
-    """An attribute with new ids, the page's ink and font, and no more digits than a screen can show."""
+    """Adapt an attribute: new ids, the colour and font of the page, and no more digits than a screen can show."""
     if value in names:
         return names[value]
     value = re.sub(r"#([\w.-]+)", lambda found: "#" + names.get(found[1], found[1]), value)

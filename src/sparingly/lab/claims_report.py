@@ -1,6 +1,6 @@
-"""The report on the claims: one HTML file that needs nothing else, for a screen, a phone and paper.
+"""The report on the claims: one self-contained HTML file, for a screen, a phone and paper.
 
-The same records give the same bytes. Whatever comes from outside passes through `text`, which escapes it.
+The same records give the same bytes. All text from outside passes through `text`, which escapes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparingly.lab.formatting import bar, number, parameter, value_and_interval
 
 TITLE = "Confidence-budget matching, reproduced"
 
-# Headings for what stands before the slash of an id, in the order of the report.
+# Headings for the part of an id before the slash, in the order of the report.
 GROUPS = {
     "lower": "Lower bounds",
     "greedy": "The greedy reduction",
@@ -36,7 +36,7 @@ GROUPS = {
     "corrections": "Corrections to the paper",
     "ours": "Our own rules",
 }
-# The class and the symbol of each word that judges; the word itself always stands beside them.
+# The CSS class and the symbol of each verdict and outcome; the word itself is always shown beside them.
 MARKS: dict[Verdict | Outcome, tuple[str, str]] = {
     "holds": ("good", "✓"),
     "holds as corrected": ("fair", "≈"),
@@ -50,7 +50,7 @@ Grouped = Mapping[str, Sequence[ClaimRecord]]
 
 
 def write_report(path: Path, records: Sequence[ClaimRecord], mode: str, about: Mapping[str, str]) -> None:
-    """Write the report on these records to a file; `about` says how they came about: version, seed, command."""
+    """Write the report on these records to a file; `about` says how they were made: version, seed, command."""
     repeated = [name for name, times in Counter(record.id for record in records).items() if times > 1]
     if repeated:
         raise InvalidInput(f"a report has one record per claim, and there are several of {', '.join(repeated)}")
@@ -59,7 +59,7 @@ def write_report(path: Path, records: Sequence[ClaimRecord], mode: str, about: M
 
 
 def grouped(records: Iterable[ClaimRecord]) -> dict[str, list[ClaimRecord]]:
-    """The records under the headings of the report: known ones in their order, then the others as they come."""
+    """The records by the headings of the report: known headings in their order, then the others as they come."""
     found: dict[str, list[ClaimRecord]] = {heading: [] for heading in GROUPS.values()}
     for record in records:
         prefix = record.id.partition("/")[0]
@@ -127,7 +127,7 @@ caption names the seed.</p>"""
 
 
 def _alarms(checks: Sequence[Check]) -> str:
-    """How often chance alone could have misled, from the checks themselves."""
+    """How likely chance alone is to mislead, from the checks themselves."""
     rates = [check.alarm for check in checks if check.alarm > 0.0]
     exact, supposed = len(checks) - len(rates), sum(NORMAL in check.test for check in checks)
     words = []
@@ -188,7 +188,7 @@ def _mark_links(records: Sequence[ClaimRecord]) -> str:
 
 
 def _exceptions(records: Sequence[ClaimRecord]) -> str:
-    """What a hurried reader is after: where the numbers contradict the words."""
+    """Up front: the claims that the numbers contradict."""
     others = [record for record in records if record.verdict != "holds"]
     if not others:
         return ""
@@ -204,7 +204,7 @@ def _exceptions(records: Sequence[ClaimRecord]) -> str:
 
 
 def _overview(groups: Grouped) -> str:
-    """All claims in one table, a body of rows for each group."""
+    """All claims in one table, with a <tbody> for each group."""
     bodies = "".join(
         f'<tbody><tr class="group"><th scope="rowgroup" colspan="4">{text(heading)}</th></tr>'
         f"{''.join(_overview_row(record) for record in members)}</tbody>"
@@ -272,7 +272,7 @@ def _figures(record: ClaimRecord) -> str:
 
 
 def draw(record: ClaimRecord) -> list[str]:
-    """The figures of a record; drawn once, so that they can be drawn ahead while other claims are run."""
+    """Draw the figures of a record. They are cached, so they can be drawn ahead, while other claims are running."""
     return [panel_svg(panel, f"{record.id} {place}") for place, panel in enumerate(record.evidence.panels)]
 
 
@@ -305,7 +305,7 @@ def _check_row(check: Check) -> str:
 
 
 def _gauge(check: Check) -> str:
-    """A small picture of where the interval lies: the side of the bar that is asked for is shaded."""
+    """A small picture of where the interval lies: the side of the bar where it should be is shaded."""
     seen = [x for x in (check.value, check.low, check.high, check.bar) if math.isfinite(x)]
     if check.low == check.high or not math.isfinite(check.bar) or max(seen) == min(seen):
         return ""
@@ -346,5 +346,5 @@ def _group_id(heading: str) -> str:
 
 
 def _breakable(name: str) -> str:
-    """An id that may be broken after a slash or a hyphen, where there is no room for it."""
+    """An id that may be broken after a slash or a hyphen if there is no room for it."""
     return re.sub(r"([/_-])", r"\1<wbr>", text(name))

@@ -1,4 +1,4 @@
-"""The demonstration: three rules on a benign stream and on the paper's adversarial one."""
+"""The demo: three rules on a benign stream and on the paper's adversarial one."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Case:
     """One policy on one problem."""
 
     study: str
-    group: str  # what is set side by side with its reference
+    group: str  # cases of a group are compared with its reference
     policy: str
     problem: Episodic
     learner: Any
@@ -60,7 +60,7 @@ TITLES = {
 
 
 def cases(quick: bool = False) -> Iterator[Case]:
-    """All that is run; `quick` is a hundredth of the episodes and fewer problems."""
+    """Yield all cases; `quick` has a hundredth of the episodes and fewer problems."""
     short = 100 if quick else 1
     shapes = ((4, 2, 4), (6, 3, 4), (8, 2, 5), (5, 4, 6), (10, 3, 5))
     yield from _random(shapes[: 1 if quick else None], range(1 if quick else 6), 10**6 // short)
@@ -117,7 +117,7 @@ def _sparse(shapes: Any, seeds: Any, episodes: int) -> Iterator[Case]:
 def run(
     quick: bool, jobs: int | None, progress: bool | None, tell: Callable[[str], None]
 ) -> list[tuple[Case, Simulation]]:
-    """Run every case, saying which; the results in order."""
+    """Run all cases and return the results in order; `tell` gets a line before each."""
     todo, done = list(cases(quick)), []
     for number, case in enumerate(todo, start=1):
         tell(f"[{number}/{len(todo)}] {case.study}: {case.group}, {case.policy}")
@@ -170,7 +170,7 @@ def overall(table: pandas.DataFrame) -> str:
 
 
 def write(out: Path, done: list[tuple[Case, Simulation]]) -> Path:
-    """The report as Markdown, with its figure, and all checkpoints as Parquet."""
+    """Write the report as Markdown, its figure, and all checkpoints as Parquet; return the path of the report."""
     out.mkdir(parents=True, exist_ok=True)
     lines = ["# What a budget does to reinforcement learning", "", "![regret and asks](figure.png)", ""]
     for study, title in TITLES.items():

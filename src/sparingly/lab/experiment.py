@@ -42,7 +42,7 @@ class Experiment:
     spacing: Any = "log"
 
     def run(self, jobs: int | None = None, progress: bool | None = None) -> Iterator[tuple[str, Simulation]]:
-        """Simulate the policies one after the other, all against the same contexts, budgets and noise."""
+        """Simulate the policies one after the other, on the same contexts, budgets and noise."""
         for label, learner, rule in self.policies:
             yield label, simulate(
                 self.problem, learner, rule, self.budget, rounds=self.rounds, runs=self.runs, seed=self.seed,
@@ -51,12 +51,12 @@ class Experiment:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Read an experiment from a TOML file; every mistake in it gets a message that names the place."""
+    """Read an experiment from a TOML file; an error names the file and the place."""
     return from_toml(path, lambda data: experiment_from(data, title=path.stem))
 
 
 def from_toml(path: Path, make: Callable[[dict[str, Any]], T]) -> T:
-    """What `make` makes of the content of a TOML file; every mistake in it is told with the file's name."""
+    """Read a TOML file and pass its content to `make`; an error names the file."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _listed(entries: Any, name: str) -> list[Any]:
 
 
 def _label(entry: Any) -> str:
-    """A short name: the type, and the parameters where there are any."""
+    """A short name: the type, and the parameters if there are any."""
     if not isinstance(entry, dict):
         return str(entry)
     parameters = ", ".join(f"{name}={value}" for name, value in entry.items() if name != "type")

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a table on the screen, a Parquet file, a figure."""
+"""The results of experiments: a table on the screen, a Parquet file, a figure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparingly.engine import Simulation
 
 Results = Mapping[str, Simulation]
 
-# Told apart by colour (Okabe & Ito's, safe for colour-blind readers) and, in print, by dashes and markers.
+# Okabe & Ito's colours, safe for colour-blind readers; dashes and markers tell curves apart in black and white.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: Sequence[Any] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -56,7 +56,7 @@ def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write_parquet(path: Path, results: Mapping[str, Results]) -> None:
-    """All checkpoints of all runs of all policies, one row each, with the experiment and the policy named."""
+    """Write one row for each checkpoint of each run of each policy of each experiment."""
     import pandas
 
     frames = [
@@ -69,7 +69,7 @@ def write_parquet(path: Path, results: Mapping[str, Results]) -> None:
 
 
 def figure(results: Mapping[str, Results]) -> Figure:
-    """One column an experiment: regret with its band on top, asks against the budget below."""
+    """One column for each experiment: regret with its band on top, asks against the budget below."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         fig = Figure(figsize=(5.4 * len(results), 7.2), layout="constrained")
         axes = fig.subplots(2, len(results), squeeze=False)
@@ -80,7 +80,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
 
 
 def style(place: int, marks: int) -> dict[str, Any]:
-    """How to draw the `place`-th curve, of so many points: colour, dashes and a marker here and there."""
+    """The style of the `place`-th curve, which has `marks` points: colour, dashes and a few markers."""
     return {
         "color": COLOURS[place % len(COLOURS)],
         "linestyle": DASHES[place % len(DASHES)],
@@ -123,6 +123,6 @@ def _draw_asks(axis: Any, policies: Results) -> None:
 
 
 def write_figure(path: Path, results: Mapping[str, Results]) -> None:
-    """The figure as PNG, or whatever the ending of the path says."""
+    """Save the figure in the format that the suffix of the path names."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure(results).savefig(path, dpi=150)

@@ -1,4 +1,4 @@
-"""Numbers as people read them: in tables with as many digits as their interval carries, on axes as powers of ten."""
+"""Format numbers for people: in tables with the digits that their interval supports, on axes as powers of ten."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # claims write numbers too: at run time the imports must point one way
+if TYPE_CHECKING:  # claims format numbers too: at run time imports must point one way
     from sparingly.lab.claims.evidence import Check
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -14,7 +14,7 @@ MINUS = "−"
 
 
 def number(x: float, digits: int = 4) -> str:
-    """A number on its own: whole ones in full, others with so many digits; ∞ for infinity.
+    """Format one number: whole ones in full, others with `digits` digits; ∞ for infinity.
 
     >>> [number(x) for x in (1234, 0.0123, 1.2e-7, -12345.678, float("inf"))]
     ['1,234', '0.0123', '1.2e-07', '−12,346', '∞']
@@ -34,10 +34,9 @@ def number(x: float, digits: int = 4) -> str:
 
 
 def value_and_interval(check: Check) -> tuple[str, str]:
-    """What was measured and its interval; "" for an exact comparison. Digits: two of the width of the interval.
+    """Format what was measured and its interval, "" for an exact comparison, to two digits of the interval's width.
 
-    There are more where fewer would make a number look equal to the bar that it is compared with and is not, or would
-    make what was measured look like nothing.
+    More digits are used if a number would otherwise look equal to the bar although it is not, or look like zero.
 
     >>> from sparingly.lab.claims import Check
     >>> value_and_interval(Check("", 0.51234, "≤", 0.53, 0.50111, 0.52345, "shown", "t"))
@@ -60,13 +59,13 @@ def value_and_interval(check: Check) -> tuple[str, str]:
 
 
 def bar(check: Check) -> str:
-    """What a check compares with: more digits where what was measured comes close."""
+    """Format the bar of a check, with more digits if what was measured comes close to it."""
     close = abs(check.value - check.bar) < 1e-3 * abs(check.bar) or check.bar in (check.low, check.high)
     return number(check.bar, 9 if close else 4)
 
 
 def _places(ends: Sequence[float], bar: float) -> int:
-    """Digits after the point that show the width of an interval, and on which side of the bar its ends are."""
+    """How many decimals show the width of an interval, and on which side of the bar its ends lie."""
     finite = [x for x in ends if math.isfinite(x)]
     width = (max(finite) - min(finite) if finite else 0.0) or max((abs(x) for x in finite), default=1.0) or 1.0
     places = max(1 - math.floor(math.log10(width)), 0)
@@ -85,7 +84,7 @@ def _fixed(x: float, places: int) -> str:
 
 
 def tick(x: float, powers_from: float = 1e5) -> str:
-    """A number on an axis; large and tiny ones as powers of ten.
+    """Format a number on an axis; large and tiny ones as powers of ten.
 
     >>> [tick(x) for x in (0.0, 0.01, 2000.0, 1e5, 3e-7)]
     ['0', '0.01', '2,000', '10⁵', '3·10⁻⁷']
@@ -99,7 +98,7 @@ def tick(x: float, powers_from: float = 1e5) -> str:
 
 
 def parameter(value: Any) -> str:
-    """The value of a parameter, whatever it is, in one line.
+    """Format the value of a parameter, whatever its type, in one line.
 
     >>> parameter({"rounds": [1000, 10_000], "rule": "Greedy", "exact": True})
     'rounds 1,000, 10,000; rule Greedy; exact yes'

@@ -1,7 +1,7 @@
-"""What a policy would have earned, from a log of what another one did: replay, inverse propensity, doubly robust.
+"""Off-policy evaluation: what a policy would have earned, from a log of another one's decisions.
 
-A logged reward is shown to the learner only in a round in which its rule asked and its budget paid; estimates use the
-others as well, to score what it chose.
+There are three methods: replay, inverse propensity scoring, and doubly robust estimation. The learner sees a logged
+reward only in rounds in which its rule asked and its budget paid; the estimates use all of them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sparingly.rules import Rule
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FEW = 100  # rounds, or as many as the weights are worth, below which an estimate deserves a warning
-FEW_REWARDS = 10  # the same for rows with a reward above 0
+FEW = 100  # rounds, or effective rounds, below which an estimate gets a warning
+FEW_REWARDS = 10  # rows with a reward above 0, below which it gets one too
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean reward a round with its interval, and how many rounds of even weight it is worth."""
+    """A mean reward per round with its interval, and the effective number of rounds behind it."""
 
     method: str
     value: float
@@ -45,16 +45,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` returns: the learning as it was replayed, and estimates of the policy that came of it."""
+    """What `evaluate` returns: the replay in which the policy was learned, and estimates of its value."""
 
     replay: Trajectory
-    estimates: tuple[Estimate, ...]  #: "replay" is of the rounds while learning, the others of the policy at its end
+    estimates: tuple[Estimate, ...]  #: "replay" is of the rounds of the replay, the others are of the policy at its end
     level: float
-    doubt: str = ""  # why the estimates say little, if they do
+    doubt: str = ""  # why the estimates are unreliable, if they are
 
     @property
     def agrees(self) -> bool:
-        """Whether the intervals of the estimates of the policy have a point in common."""
+        """Whether the intervals of the estimates of the policy overlap."""
         of_policy = [estimate for estimate in self.estimates if estimate.method != "replay"]
         return not max(estimate.low for estimate in of_policy) > min(estimate.high for estimate in of_policy)
 
@@ -63,7 +63,7 @@ class Evaluation:
 
 
 def horizon(log: Logged, rows: int | None = None) -> int:
-    """So many rounds a replay can count on: it takes each of N rows with the least propensity c, N·c in the mean."""
+    """How many rounds a replay can count on: it takes each of N rows with the least propensity c, so N·c on average."""
     mean = (len(log) if rows is None else rows) * float(log.propensity.min())
     return max(int(mean - 3.0 * math.sqrt(mean)), 1)
 
@@ -77,11 +77,11 @@ def replay(
     seed: int = 0,
     rows: Integers | None = None,
 ) -> tuple[Trajectory, Agent]:
-    """An agent lives through the rows in which it would have done what was done; also the agent at the end.
+    """Run an agent on the rows in which it does what was logged; return its trajectory and the agent at the end.
 
-    Rejection sampling: a row counts if the agent's action is the logged one and a coin of probability c/propensity
-    falls right, c being the least propensity. So whatever the agent does, a row counts with probability c, and the rows
-    that count are like fresh ones (Li et al., 2011). In the others the agent has decided nothing.
+    This is rejection sampling (Li et al., 2011). A row counts if the agent's action is the logged one and a coin with
+    probability c/propensity comes up heads, where c is the least propensity. So, whatever the agent does, a row counts
+    with probability c, and the rows that count are distributed like fresh ones. The others leave the agent as it was.
     """
     length = whole(horizon(log) if rounds is None else rounds, "rounds")
     for_rows, for_coins, for_agent = seed_sequence(whole(seed, "seed", least=0, most=2**64)).spawn(3)
@@ -90,7 +90,7 @@ def replay(
     coins = np.random.default_rng(for_coins).random(rows.size) * log.propensity[rows] < log.propensity.min()
     agent = agent_for(learner, rule, budget, length, for_agent)
     kept: list[tuple[int, int, bool]] = []
-    refused: set[tuple[Any, int]] = set()  # in this state of the agent: a context, and an action that it does not take
+    refused: set[tuple[Any, int]] = set()  # (context, action) that the agent does not take in its present state
     for row in rows[coins].tolist():
         same = (row if log.contexts is None else int(log.contexts[row]), int(log.taken[row]))
         if same in refused:
@@ -123,13 +123,13 @@ def replay(
 def evaluate(
     log: Logged, learner: Any, rule: Rule | QueryRule | Uniform, budget: float, seed: int = 0, level: float = 0.95
 ) -> Evaluation:
-    """Replay half of the log under the budget, then estimate on the other half what the policy that came of it earns.
+    """Learn on one half of the log under the budget, then estimate on the other half what the learned policy earns.
 
-    The policy is the agent as it stands, frozen. Its value is estimated by inverse propensity ("ips"), the same with
-    the weights divided by their sum ("snips"), and doubly robust ("dr"), whose model of the rewards (means of cells, or
-    ridge regression) is fitted on the first half. Intervals are normal: mean ± z·standard error, for snips by
-    linearization; that of "replay" holds for the noise of the rewards in this one run. With a small effective sample
-    they are too short.
+    The policy is the agent at the end of the replay, frozen. Its value is estimated by inverse propensity scoring
+    ("ips"), its self-normalized version ("snips"), and doubly robust estimation ("dr"), whose reward model (means of
+    cells, or ridge regression) is fitted on the first half. Intervals are normal: mean ± z·standard error, for snips by
+    linearization. The interval of "replay" covers the noise of the rewards in this one run. With a small effective
+    sample size all of them are too short.
     """
     probability(level, "level")
     order = np.random.default_rng(seed).permutation(len(log))
@@ -162,10 +162,10 @@ def evaluate(
 
 
 def combined(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Several evaluations of one case, with other halves of the log, as one: the mean over what learning leads to.
+    """Combine evaluations of one case, made with different halves of the log, into one: their mean.
 
-    The halves overlap, so that their errors do not average out: the squares of the intervals are averaged, and that
-    of the mean over the evaluations is added.
+    The halves overlap, so their errors do not average out. The squares of the intervals are averaged, and the square of
+    the interval of the mean over the evaluations is added.
     """
     z = float(stats.norm.ppf(0.5 + evaluations[0].level / 2.0))
     estimates = []
@@ -182,7 +182,7 @@ def combined(evaluations: Sequence[Evaluation]) -> Evaluation:
 
 
 def _choices(agent: Agent, log: Logged, rows: Integers) -> Integers:
-    """What the agent would do next, in each of the rows; it stays as it is."""
+    """What the agent would do next in each of the rows; the agent itself does not change."""
 
     def choice(row: int) -> int:
         return copy.copy(agent).decide(log.context(row)).action
@@ -219,13 +219,13 @@ def _around(method: str, value: float, half: float, effective: float) -> Estimat
 
 
 def _model(log: Logged, first: Integers, second: Integers, chosen: Integers) -> tuple[Floats, Floats]:
-    """What a model fitted on the rows `first` expects in the rows `second`: of the chosen actions, of those taken."""
+    """Fit a reward model on the rows `first`; predict the rows `second`, for the chosen and for the taken actions."""
     if log.contexts is not None:
         size = (log.groups, len(log.actions))
         count, total = np.zeros(size), np.zeros(size)
         np.add.at(count, (log.contexts[first], log.taken[first]), 1.0)
         np.add.at(total, (log.contexts[first], log.taken[first]), log.reward[first])
-        means = (total + log.reward[first].mean()) / (count + 1.0)  # one more answer, the overall mean, for each cell
+        means = (total + log.reward[first].mean()) / (count + 1.0)  # each cell gets one more answer, the overall mean
         return means[log.contexts[second], chosen], means[log.contexts[second], log.taken[second]]
     inputs = np.stack([log.context(row)[log.taken[row]] for row in first.tolist()])
     gram = inputs.T @ inputs + np.eye(log.dim)

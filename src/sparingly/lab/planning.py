@@ -1,6 +1,6 @@
 """How many questions do I need to ask? Reward against budget on real data, for several rules, with intervals.
 
-On a table every run draws rounds from it; on a log every run replays a resample of it. All rules meet the same rounds.
+On a table each run draws its rounds from it; on a log each run replays a resample of it. All rules see the same rounds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Work = tuple[Callable[..., Any], *tuple[Any, ...]]  # a call with its arguments
 
-PARTS = 20  # of a run, for which asks are counted
-GOAL = 0.95  # of what asking always earns
-HALVINGS = 5  # of a log, on one half of which is learned, and what comes of it valued on the other
-REDRAWS = 2_000  # of the runs, for the interval of the budget that is needed
+PARTS = 20  # of a run; asks are counted in each
+GOAL = 0.95  # of the reward of asking always
+HALVINGS = 5  # of a log: learn on one half, evaluate on the other
+REDRAWS = 2_000  # bootstrap samples of the runs, for the interval of the budget that is needed
 UNIFORM = "uniform"
 RULES = ("ExactMatching", "Greedy", UNIFORM)
 
@@ -42,9 +42,9 @@ RULES = ("ExactMatching", "Greedy", UNIFORM)
 class RuleCurve:
     """One rule at every budget."""
 
-    reward: Floats  #: (budgets, runs) mean reward a round
+    reward: Floats  #: (budgets, runs) mean reward per round
     asks: Floats  #: (budgets, runs)
-    spent: Floats  #: (budgets, runs) what they cost
+    spent: Floats  #: (budgets, runs) what the asks cost
     when: Floats  #: (budgets, PARTS) mean asks in each part of a run
     by_action: Floats  #: (budgets, A) mean asks
     by_context: Floats  #: (budgets, S)
@@ -52,7 +52,7 @@ class RuleCurve:
 
 @dataclass(frozen=True)
 class Need:
-    """The smallest budget that reaches the goal, interpolated, with its interval; infinite if none tried does."""
+    """The smallest budget that reaches the goal, interpolated, with its interval; infinite if no budget tried does."""
 
     budget: float
     low: float
@@ -61,7 +61,7 @@ class Need:
 
 @dataclass(frozen=True)
 class BudgetPlan:
-    """What `plan` returns: for each rule a curve, and what asking always and never earn in the same rounds."""
+    """What `plan` returns: a curve for each rule, and what asking always and asking never earn in the same rounds."""
 
     data: Table | Logged
     learner: Any
@@ -74,20 +74,20 @@ class BudgetPlan:
     always: Floats  #: (runs,)
     never: Floats  #: (runs,)
     notes: tuple[str, ...] = field(default=())
-    policies: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)  #: on a log: one for each budget
+    policies: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)  #: on a log, one for each budget
 
     @property
     def priced(self) -> bool:
-        """Whether asks have costs, so that budgets are money."""
+        """Whether asks have costs: then budgets are money."""
         return self.learner.costs is not None
 
     @property
     def logged(self) -> bool:
-        """Whether it rests on a log, of which each run replays a resample."""
+        """Whether the data is a log, of which each run replays a resample."""
         return isinstance(self.data, Logged)
 
     def interval(self, values: Floats) -> tuple[float, float, float]:
-        """Mean and interval of one number a run.
+        """Mean and interval of one number per run.
 
         On a table: Student's interval of the mean over runs, given the rows. On a log the runs are resamples of it
         (bootstrap), and their spread is the uncertainty that the log leaves: the interval is that of one more run,
@@ -101,13 +101,13 @@ class BudgetPlan:
         return mean, mean - half, mean + half
 
     def share(self, rule: str, place: int, of: str = "reward") -> float:
-        """How much of what asking always earns, or gains over asking never, the rule reaches at a budget."""
+        """The share of what asking always earns, or gains over asking never, that the rule reaches at a budget."""
         base = 0.0 if of == "reward" else float(self.never.mean())
         gain = float(self.always.mean()) - base
         return (float(self.curves[rule].reward[place].mean()) - base) / gain if gain > 0 else math.nan
 
     def need(self, rule: str, of: str = "reward", goal: float = GOAL) -> Need:
-        """The smallest budget that reaches the goal; its interval is from resampled runs, on a log from single ones."""
+        """The smallest budget that reaches the goal. The interval is from resampled runs, on a log from single runs."""
         random = np.random.default_rng(self.seed)
         size = 1 if self.logged else self.runs
         every = np.arange(self.runs)
@@ -132,9 +132,9 @@ class BudgetPlan:
         return float(before * (after / before) ** share if before > 0.0 else share * after)
 
     def better(self, rule: str, other: str, place: int) -> float:
-        """The p-value of a paired t-test that the rule earns more than the other; NaN where there is nothing to test.
+        """The p-value of a paired t-test that the rule earns more than the other.
 
-        That is on a log, whose resamples overlap, and if all differences are equal.
+        It is NaN if there is nothing to test: on a log, whose resamples overlap, and if all differences are equal.
         """
         difference = self.curves[rule].reward[place] - self.curves[other].reward[place]
         if self.logged or self.runs < 2 or difference.std() < 1e-9:
@@ -156,19 +156,19 @@ def plan(
     progress: bool | None = None,
     costs: Sequence[float] | None = None,
 ) -> BudgetPlan:
-    """Trajectory or replay the data with each rule under each budget, with all feedback and with none.
+    """Run each rule under each budget on the data, and asking always and asking never as well.
 
-    `rules` are names of the catalogue, with parameters if need be ("Matching(alpha=1)"), or "uniform". `learner` is one
-    of the library's; by default the one that the data suggests. `costs` is what an ask about each action costs, in the
-    order of the data's actions; budgets are then money. On a log, what the policies that come of it are worth is
-    estimated as well. Results depend on the seed alone, never on `jobs`.
+    `rules` are names of the catalogue, with parameters if needed ("Matching(alpha=1)"), or "uniform". `learner` is one
+    of the library's learners, by default the one that fits the data. `costs` is what an ask about each action costs, in
+    the order of the data's actions; budgets are then money. On a log, the value of the learned policies is estimated as
+    well. Results depend on the seed alone, never on `jobs`.
     """
     amounts = tuple(sorted({number(b, "a budget", least=0.0) for b in budgets}))
     if not amounts or not rules:
         raise InvalidInput("give at least one budget and one rule")
     workers = (os.cpu_count() or 1) if jobs is None else whole(jobs, "jobs", most=4096)
     runs, seed = whole(runs, "runs", most=10**5), whole(seed, "seed", least=0)
-    made = {_named(str(rule)): rule_from(str(rule)) for rule in rules}
+    made = {_rule_name(str(rule)): rule_from(str(rule)) for rule in rules}
     learner = data.learner() if learner is None else learner
     if costs is not None:
         if len(costs) != len(data.actions):
@@ -179,28 +179,29 @@ def plan(
     cases = [*ends, *((name, rule, amount) for name, rule in made.items() for amount in amounts)]
     seeds = np.random.SeedSequence(seed).generate_state(runs, np.uint64).tolist()
     probability(level, "level")
-    work: list[Work] = [(_one, data, learner, rule, budget, length, s) for _, rule, budget in cases for s in seeds]
-    judged = cases if isinstance(data, Logged) else []
-    work += [(_judge, data, learner, rule, budget, seed, level) for _, rule, budget in judged]
-    results = _all(work, workers, Progress(len(work), "planning", progress))
-    records, judgements = results[: len(cases) * runs], results[len(cases) * runs :]
-    grouped = [records[i * runs : (i + 1) * runs] for i in range(len(cases))]
-    rewards = [np.array([record.reward for record in group]) for group in grouped]
+    work: list[Work] = [(_run_once, data, learner, rule, budget, length, s) for _, rule, budget in cases for s in seeds]
+    evaluated = cases if isinstance(data, Logged) else []
+    work += [(_evaluate_policy, data, learner, rule, budget, seed, level) for _, rule, budget in evaluated]
+    results = _run_all(work, workers, Progress(len(work), "planning", progress))
+    summaries, evaluations = results[: len(cases) * runs], results[len(cases) * runs :]
+    grouped = [summaries[i * runs : (i + 1) * runs] for i in range(len(cases))]
+    rewards = [np.array([summary.reward for summary in group]) for group in grouped]
     curves = {name: _curve(grouped[2 + i * len(amounts) : 2 + (i + 1) * len(amounts)]) for i, name in enumerate(made)}
     policies: dict[str, tuple[Evaluation, ...]] = {}
-    for (name, _, _), evaluation in zip(judged, judgements, strict=True):
+    for (name, _, _), evaluation in zip(evaluated, evaluations, strict=True):
         policies[name] = (*policies.get(name, ()), evaluation)
-    about_log = (*_replays(data, grouped, length), *_doubts(cases, judgements)) if judged else ()
-    notes = (*_silent(data, made, curves, amounts), *about_log)
+    notes = _notes_on_silent_rules(data, made, curves, amounts)
+    if evaluated:
+        notes += [*_notes_on_replays(data, grouped, length), *_notes_on_estimates(cases, evaluations)]
     return BudgetPlan(
-        data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], notes, policies
+        data, learner, amounts, length, runs, seed, level, curves, rewards[0], rewards[1], tuple(notes), policies
     )
 
 
-def _silent(
+def _notes_on_silent_rules(
     data: Table | Logged, made: Mapping[str, Any], curves: Mapping[str, RuleCurve], amounts: Sequence[float]
 ) -> list[str]:
-    """Which rules have asked nothing although there was a budget, and why."""
+    """Name the rules that asked nothing although they had a budget, and say why."""
     unknown = data.dim or len(data.actions) * data.groups
     notes = []
     for name, rule in made.items():
@@ -218,7 +219,7 @@ def _silent(
 
 @dataclass(frozen=True)
 class _RunSummary:
-    """What is kept of one run."""
+    """The numbers that are kept of one run."""
 
     reward: float
     asks: int
@@ -230,9 +231,9 @@ class _RunSummary:
     by_context: Integers
 
 
-def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: int, seed: int) -> _RunSummary:
+def _run_once(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: int, seed: int) -> _RunSummary:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # of one replay; the plan says what they have in common
+        warnings.simplefilter("ignore", DataWarning)  # of single replays; the notes of the plan sum them up
         if isinstance(data, Logged):
             rows = np.random.default_rng([seed, 1]).integers(len(data), size=len(data))  # a resample: bootstrap
             done: Trajectory = replay(data, learner, rule, budget, rounds, seed, rows)[0]
@@ -251,17 +252,17 @@ def _one(data: Table | Logged, learner: Any, rule: Any, budget: float, rounds: i
     )
 
 
-def _judge(data: Logged, learner: Any, rule: Any, budget: float, seed: int, level: float) -> Evaluation:
-    """What the policies are worth that come of learning under a budget, on halves of the log."""
+def _evaluate_policy(data: Logged, learner: Any, rule: Any, budget: float, seed: int, level: float) -> Evaluation:
+    """Learn under a budget on halves of the log, and estimate the value of the learned policies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return combined([evaluate(data, learner, rule, budget, seed + i, level) for i in range(HALVINGS)])
 
 
-def _replays(data: Table | Logged, grouped: Sequence[Sequence[_RunSummary]], length: int) -> list[str]:
-    """What is to be said of all replays together."""
-    least = min(record.rounds for group in grouped for record in group)
-    rewarded = float(np.mean([record.rewarded for record in grouped[0]]))
+def _notes_on_replays(data: Table | Logged, grouped: Sequence[Sequence[_RunSummary]], length: int) -> list[str]:
+    """Warnings about all replays together."""
+    least = min(summary.rounds for group in grouped for summary in group)
+    rewarded = float(np.mean([summary.rewarded for summary in grouped[0]]))
     notes = []
     if least < FEW:
         rarest = float(data.propensity.min()) if isinstance(data, Logged) else 1.0
@@ -282,8 +283,8 @@ def _replays(data: Table | Logged, grouped: Sequence[Sequence[_RunSummary]], len
     return notes
 
 
-def _doubts(cases: Sequence[tuple[str, Any, float]], found: Sequence[Evaluation]) -> list[str]:
-    """What is to be said of the estimates of policies."""
+def _notes_on_estimates(cases: Sequence[tuple[str, Any, float]], found: Sequence[Evaluation]) -> list[str]:
+    """Warnings about the estimates of policies."""
     named = [
         (name if math.isinf(budget) or name == "asking never" else f"{name} with a budget of {budget:,.12g}", each)
         for (name, _, budget), each in zip(cases, found, strict=True)
@@ -302,8 +303,8 @@ def _doubts(cases: Sequence[tuple[str, Any, float]], found: Sequence[Evaluation]
     return notes
 
 
-def _all(work: Sequence[Work], workers: int, bar: Progress) -> list[Any]:
-    """The results of all calls, in order, on so many processes."""
+def _run_all(work: Sequence[Work], workers: int, bar: Progress) -> list[Any]:
+    """Run all calls on `workers` processes and return the results in order."""
     results: list[Any] = []
     try:
         if workers == 1:
@@ -324,28 +325,28 @@ def _all(work: Sequence[Work], workers: int, bar: Progress) -> list[Any]:
 
 def _curve(groups: list[list[_RunSummary]]) -> RuleCurve:
     def means(name: str) -> Floats:
-        return np.array([np.mean([getattr(record, name) for record in group], axis=0) for group in groups])
+        return np.array([np.mean([getattr(summary, name) for summary in group], axis=0) for group in groups])
 
     return RuleCurve(
-        np.array([[record.reward for record in group] for group in groups]),
-        np.array([[record.asks for record in group] for group in groups], dtype=np.float64),
-        np.array([[record.spent for record in group] for group in groups]),
+        np.array([[summary.reward for summary in group] for group in groups]),
+        np.array([[summary.asks for summary in group] for group in groups], dtype=np.float64),
+        np.array([[summary.spent for summary in group] for group in groups]),
         means("when"), means("by_action"), means("by_context"),
     )  # fmt: skip
 
 
-def _named(rule: str) -> str:
-    """A rule as it is called in tables."""
+def _rule_name(rule: str) -> str:
+    """The name of a rule in tables."""
     return UNIFORM if rule.strip().lower() == UNIFORM else rule.strip()
 
 
 def rule_from(text: str) -> Any:
-    """A rule by its name: "uniform", or one of the catalogue, with parameters if need be.
+    """Make a rule from its name: "uniform", or one of the catalogue, with parameters if needed.
 
     >>> rule_from("Matching(alpha=1, beta=0.5)"), rule_from("uniform")
     (Matching(alpha=1, beta=0.5), Uniform())
     """
-    if _named(text) == UNIFORM:
+    if _rule_name(text) == UNIFORM:
         return Uniform()
     if text not in catalogue.RULES and "(" not in text:
         raise InvalidInput(f"there is no rule {text!r}; choose among {', '.join(catalogue.RULES)} and uniform")
@@ -353,7 +354,7 @@ def rule_from(text: str) -> Any:
 
 
 def learner_from(text: str, data: Table | Logged) -> Any:
-    """A learner by its name, of the size that the data asks for: "OFUL(scale=0.3)"."""
+    """Make a learner from its name, for example "OFUL(scale=0.3)", with the sizes of the data."""
     sizes = {"arms": len(data.actions), "contexts": data.groups, "dim": data.dim}
     described = entry(text)
     fitting = ("OFUL",) if data.dim else ("UCB1", "MOSS")
@@ -367,7 +368,7 @@ def learner_from(text: str, data: Table | Logged) -> Any:
 
 
 def entry(text: str) -> dict[str, Any]:
-    """A name with parameters in parentheses, as an entry of the catalogue.
+    """Parse a name with parameters in parentheses into an entry of the catalogue.
 
     >>> entry("OFUL(scale=0.3, radius=simple)")
     {'type': 'OFUL', 'scale': 0.3, 'radius': 'simple'}

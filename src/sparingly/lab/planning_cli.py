@@ -1,4 +1,4 @@
-"""What `sparingly plan` does: reads its options, runs the plan, prints the answer and says where the rest is."""
+"""The command `sparingly plan`: parse its options, run the plan, print the answer and write the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(
     data: str, budgets: str, rules: str, learner: str | None, costs: str | None, columns: list[str],
     out: Path | None, numbers: dict[str, Any], rescale: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Plan, print and write."""
+    """Run the command."""
     console = Console()
     amounts = budgets_from(budgets)
     names = [name.strip() for name in re.split(r",(?![^(]*\))", rules) if name.strip()]
@@ -29,7 +29,7 @@ def run(
     folder = out or Path("results") / "plan" / rounds.name
     chosen = None if learner is None else planning.learner_from(learner, rounds)
     prices = None if costs is None else costs_from(costs, rounds.actions)
-    folder.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, in case it cannot be made
     if not quiet:
         runs = numbers["runs"] * (2 + len(names) * len(amounts))
         console.print(f"{rounds!r}: {runs} runs …", markup=False, highlight=False)
@@ -46,7 +46,7 @@ def run(
 
 
 def budgets_from(text: str) -> list[float]:
-    """Numbers with commas between them; 1_000 is a thousand.
+    """Parse numbers separated by commas; 1_000 is a thousand.
 
     >>> budgets_from("100, 1_000")
     [100.0, 1000.0]
@@ -58,7 +58,7 @@ def budgets_from(text: str) -> list[float]:
 
 
 def costs_from(text: str, actions: tuple[str, ...]) -> list[float]:
-    """What an ask about each action costs: numbers in the order of the actions, or NAME=COST for all of them.
+    """Parse the costs of asking: numbers in the order of the actions, or NAME=COST for each of them.
 
     >>> costs_from("1, 2.5", ("small", "large")), costs_from("large=2.5,small=1", ("small", "large"))
     ([1.0, 2.5], [1.0, 2.5])
@@ -79,7 +79,7 @@ def costs_from(text: str, actions: tuple[str, ...]) -> list[float]:
 
 
 def columns_from(given: list[str]) -> dict[str, Any] | None:
-    """--columns as a map: what follows a part, up to the next one, are its columns.
+    """Parse --columns into a mapping: the names after a part, up to the next part, are its columns.
 
     >>> columns_from(["context=page,action=item", "features=a,b,c"])
     {'context': 'page', 'action': 'item', 'features': ['a', 'b', 'c']}
@@ -100,7 +100,7 @@ def columns_from(given: list[str]) -> dict[str, Any] | None:
 
 
 def read(data: str, columns: list[str], rescale: bool) -> real.Table | real.Logged:
-    """A built-in set by its name, or a file."""
+    """Load a built-in data set by its name, or read a file."""
     if data in real.BUILT_IN and not Path(data).exists():
         if columns:
             raise InvalidInput(f"{data} is a built-in set; --columns is for files")

@@ -1,4 +1,4 @@
-"""A budget plan for people: a table for the terminal, a figure, a short report, and the data behind them."""
+"""The report of a budget plan: a table for the terminal, a figure, a Markdown report, and the data behind them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def heads(plan: BudgetPlan) -> tuple[str, ...]:
 
 
 def rows(plan: BudgetPlan) -> list[tuple[str, ...]]:
-    """One row for each rule and budget, then the two ends: asking always and never."""
+    """One row for each rule and budget, then asking always and asking never."""
     lines = []
     for rule, curve in plan.curves.items():
         for place, budget in enumerate(plan.budgets):
@@ -61,7 +61,7 @@ def rows(plan: BudgetPlan) -> list[tuple[str, ...]]:
 
 
 def policy_rows(plan: BudgetPlan) -> list[tuple[str, ...]]:
-    """On a log: what the policies that come of it are worth, by several methods."""
+    """On a log: the estimated values of the learned policies, by several methods."""
     lines = []
     for rule, evaluations in plan.policies.items():
         budgets = [number(b) for b in plan.budgets] if rule in plan.curves else [""]
@@ -81,7 +81,7 @@ def _percent(share: float) -> str:
 
 
 def tables(plan: BudgetPlan) -> list[Grid]:
-    """The curve as a table; on a log a second one, of the policies that come of it."""
+    """The curves as a table; on a log, a second one for the learned policies."""
     levels = f"{100 * plan.level:g} % intervals"
     narrow = tuple(head.replace("of ", "of\n", 1) for head in heads(plan)) if plan.priced else heads(plan)
     grids = [_grid(heading(plan), f"{levels}; {meaning(plan)}", narrow, rows(plan))]
@@ -103,12 +103,12 @@ def _grid(title: str, caption: str, heads: tuple[str, ...], lines: list[tuple[st
 
 
 def heading(plan: BudgetPlan) -> str:
-    """What was planned."""
+    """The title of the plan."""
     return f"{plan.data.name}: reward against budget, {plan.rounds:,} rounds, {plan.runs} runs"
 
 
 def meaning(plan: BudgetPlan) -> str:
-    """What the intervals hold for."""
+    """What the intervals mean."""
     if plan.logged:
         return "each run replays a resample of the log; ± is where one more such run would lie, by Student's t"
     return "± is Student's interval of the mean over runs, each of which draws its rounds from the table"
@@ -155,7 +155,7 @@ def _p(value: float) -> str:
 
 
 def report(plan: BudgetPlan, notes: tuple[str, ...]) -> str:
-    """The plan as Markdown, with what deserves a look."""
+    """The plan as Markdown."""
     middle = len(plan.budgets) // 2
     text = [
         f"# {heading(plan)}", "",
@@ -201,7 +201,7 @@ def _prices(plan: BudgetPlan) -> str:
 
 
 def _spending(plan: BudgetPlan, place: int) -> list[str]:
-    """For each rule: how much of its asks goes to the beginning, and to which actions and contexts."""
+    """For each rule: the share of its asks made early, and which actions and contexts they are about."""
     lines = []
     for rule, curve in plan.curves.items():
         total = float(curve.when[place].sum())
@@ -225,7 +225,7 @@ def _largest(shares: Any, names: tuple[str, ...]) -> str:
 
 
 def figure(plan: BudgetPlan) -> Figure:
-    """Left the reward against the budget, right when each rule asks, at the middle one of the budgets."""
+    """On the left, reward against budget; on the right, when each rule asks at the middle budget."""
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         fig = Figure(figsize=(10.4, 4.2), layout="constrained")
         left, right = fig.subplots(1, 2)
@@ -259,7 +259,7 @@ def figure(plan: BudgetPlan) -> Figure:
 
 
 def write(plan: BudgetPlan, folder: Path, notes: tuple[str, ...] = ()) -> Path:
-    """report.md, the figure, curve.parquet (a row a run), asks.parquet, policies.parquet; the path of the report."""
+    """Write report.md, the figure, curve.parquet (a row per run), asks.parquet, policies.parquet; return report.md."""
     folder.mkdir(parents=True, exist_ok=True)
     picture = figure(plan)
     for ending in ("png", "svg"):

@@ -1,4 +1,4 @@
-"""What a person sees while claims are run: a line for each that is done, and what is being worked on."""
+"""Progress of claims and of sweeps on the screen: bars in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sparingly.lab.reproduce import MARKS, STYLES, ProgressCallbacks
 
 
 class ClaimsScreen:
-    """Progress in a terminal, plain lines elsewhere, nothing if `quiet`. To be used in a `with` block."""
+    """Shows which claims are running and which are done, or nothing if `quiet`. Use it in a `with` block."""
 
     def __init__(self, console: Console, total: int, quiet: bool = False) -> None:
         self.console, self.total, self.quiet = console, total, quiet
@@ -49,12 +49,12 @@ class ClaimsScreen:
         self.bar.stop()
 
     def started(self, id: str) -> None:
-        """A claim begins."""
+        """A claim starts."""
         with self.lock:
             self.tasks[id] = self.bar.add_task(escape(id), total=None)
 
     def doing(self, id: str, what: str) -> None:
-        """A claim begins its next simulation."""
+        """A claim starts its next simulation."""
         with self.lock:
             self.bar.update(self.tasks[id], description=f"{escape(id)}: {escape(what)}")
 
@@ -75,7 +75,7 @@ class ClaimsScreen:
 
 @dataclass
 class SweepScreen:
-    """What a person sees meanwhile: a bar in a terminal, a line now and then elsewhere, nothing if `quiet`."""
+    """Shows how many cells of a sweep are done, or nothing if `quiet`. Use it in a `with` block."""
 
     console: Console
     total: int
@@ -83,10 +83,10 @@ class SweepScreen:
     pause: float = 5.0  # seconds between lines
     done: int = 0
     failed: int = 0
-    kept: int = 0  # of the done ones, how many were so before
+    kept: int = 0  # how many of the done cells were done by an earlier run
     start: float = field(default_factory=time.monotonic)
     said: float = field(default_factory=time.monotonic)
-    first: float = 0.0  # when the first cell was done: before that, workers start
+    first: float = 0.0  # when the first cell was done; until then, workers are starting
 
     def __enter__(self) -> SweepScreen:
         live = self.console.is_terminal and not self.quiet
@@ -106,14 +106,14 @@ class SweepScreen:
             self.say()
 
     def resume(self, kept: int) -> None:
-        """So many cells were done before."""
+        """An earlier run did this many cells."""
         self.done = self.kept = kept
         self.bar.update(self.task, completed=kept)
         if kept:
             self.say(f"{kept} of {self.total} cells were done before")
 
     def tick(self, failed: bool = False) -> None:
-        """One more cell is done, or has failed for good."""
+        """Another cell is done, or has failed for good."""
         self.first = self.first or time.monotonic()
         self.done += not failed
         self.failed += failed
@@ -123,7 +123,7 @@ class SweepScreen:
             self.say()
 
     def say(self, line: str = "") -> None:
-        """A line: this one, or how far it is."""
+        """Print this line, or how far the sweep has got."""
         self.said = time.monotonic()
         if self.quiet:
             return

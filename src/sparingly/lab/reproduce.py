@@ -1,8 +1,7 @@
-"""`sparingly reproduce`: run claims, keep what is done, and leave a report, tables and data behind.
+"""`sparingly reproduce`: run claims, resume after an interruption, write a report, tables and data.
 
-Each claim that was run is kept in a file of its own with a fingerprint of all that it depends on. Whoever runs the same
-again, after an interruption or for another report, gets what is kept; a claim whose parameters, seed or code have
-changed is run anew.
+Each claim that was run is kept in a file of its own, with a fingerprint of everything that it depends on. The same
+command, run again, reuses what is kept; a claim whose parameters, seed or code have changed is run again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ STYLES = {"holds": "green", "holds as corrected": "yellow", "fails": "bold red"}
 
 
 def choose(ids: Sequence[str]) -> list[Claim]:
-    """The claims with these ids; a word before the stroke (`ucb`) stands for its whole group, nothing for all."""
+    """The claims with these ids; the part before the slash (`ucb`) selects a whole group, no ids select all claims."""
     chosen: dict[str, Claim] = {}
     for wanted in ids or ["all"]:
         found = {c.id: c for c in CLAIMS.values() if wanted in ("all", c.id, c.group)}
@@ -51,7 +50,7 @@ def choose(ids: Sequence[str]) -> list[Claim]:
 
 @dataclass
 class ProgressCallbacks:
-    """Told how the work goes: `started`, what a claim is `doing`, `finished` with its seconds (0: it was kept)."""
+    """Called as the work goes on: `started`, what a claim is `doing`, `finished` with its seconds (0: it was kept)."""
 
     started: Callable[[str], None] = field(default=lambda claim: None)
     doing: Callable[[str, str], None] = field(default=lambda claim, what: None)
@@ -60,7 +59,7 @@ class ProgressCallbacks:
 
 @dataclass(frozen=True)
 class ClaimStore:
-    """The folder in which claims that were run are kept, for one mode and seed."""
+    """The folder with the claims that were run, for one mode and seed."""
 
     folder: Path
     mode: str
@@ -70,12 +69,12 @@ class ClaimStore:
         return self.folder / f"{self.mode}-{self.seed}" / f"{claim.id.replace('/', '.')}.json"
 
     def fingerprint(self, claim: Claim) -> str:
-        """Of everything that the outcome depends on: the claim, its parameters, the code, the packages beneath it."""
+        """A hash of everything that the outcome depends on: the claim, its parameters, the code, its dependencies."""
         parts = [claim.id, self.mode, self.seed, sorted(claim.parameters(self.mode).items()), code_digest()]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def find(self, claim: Claim) -> ClaimRecord | None:
-        """What was kept of the claim, if it is still what would come out; a damaged file is as good as none."""
+        """The kept record of the claim, if its fingerprint still matches; a damaged file does not count."""
         try:
             kept = json.loads(self.path(claim).read_text(encoding="utf-8"))
             return ClaimRecord.from_json(kept["record"]) if kept["fingerprint"] == self.fingerprint(claim) else None
@@ -83,7 +82,7 @@ class ClaimStore:
             return None
 
     def keep(self, claim: Claim, record: ClaimRecord) -> None:
-        """Write it in one piece: a file is there completely, or not at all."""
+        """Write the record atomically: its file is complete, or there is none."""
         text = json.dumps(
             {"fingerprint": self.fingerprint(claim), "record": record.to_json()}, ensure_ascii=False, allow_nan=False
         )
@@ -95,7 +94,7 @@ class ClaimStore:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` when all is written: nobody ever sees half a file."""
+    """Yield a path to write to, and move it to `path` at the end: nobody ever sees half a file."""
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     yield draft
     draft.replace(path)
@@ -105,7 +104,7 @@ _digest: list[str] = []
 
 
 def code_digest() -> str:
-    """A hash of the code that claims run on; what only shows results, and the service, are left out."""
+    """A hash of the code that claims run on, without the service and the modules that only show results."""
     if not _digest:
         package = Path(__file__).parent.parent
         apart = {package / "cli.py", *package.glob("lab/*.py"), *package.glob("serve/**/*.py")}
@@ -118,7 +117,7 @@ def code_digest() -> str:
 
 
 def run_claim(claim: Claim, runner: Runner) -> ClaimRecord:
-    """Run one claim; if it breaks, that is its evidence, and the others go on."""
+    """Run one claim; an exception becomes its evidence, so that the other claims go on."""
     try:
         evidence = claim.evaluate(runner)
     except Exception as error:
@@ -132,7 +131,7 @@ def run_claim(claim: Claim, runner: Runner) -> ClaimRecord:
 
 
 def broken(record: ClaimRecord) -> bool:
-    """Whether a claim could not be run at all."""
+    """Whether the claim raised an exception."""
     return any(check.test == "none" for check in record.evidence.checks)
 
 
@@ -140,9 +139,9 @@ def reproduce(
     claims: Sequence[Claim], out: Path, mode: str = "quick", seed: int = 0, jobs: int | None = None,
     callbacks: ProgressCallbacks | None = None,
 ) -> list[ClaimRecord]:  # fmt: skip
-    """Run what is not kept yet, `jobs` claims at a time, write the report and the data, and return all records.
+    """Run the claims that are not kept yet, `jobs` at a time, write the report and the data, return all records.
 
-    The report covers every claim that the folder holds for this mode and seed, so it grows with what is run.
+    The report covers every claim that the folder has for this mode and seed, so it grows with each run.
     """
     callbacks = callbacks or ProgressCallbacks()
     store = ClaimStore(out / "claims", mode, seed)
@@ -161,7 +160,7 @@ def reproduce(
         else:
             store.keep(claim, record)
         callbacks.finished(record, seconds)
-        draw(record)  # while others are still at work
+        draw(record)  # while other claims are still running
     found = [failed.get(claim.id) or store.find(claim) for claim in CLAIMS.values()]
     records = [record for record in found if record is not None]
     write_data(out, records)
@@ -173,7 +172,7 @@ def reproduce(
 def _in_threads(
     todo: Sequence[Claim], mode: str, seed: int, jobs: int | None, callbacks: ProgressCallbacks
 ) -> Iterator[tuple[Claim, ClaimRecord, float]]:
-    """Run claims side by side; compiled code releases the GIL, so threads use all cores."""
+    """Run claims in parallel; compiled code releases the GIL, so threads use all cores."""
     workers = min(jobs or os.cpu_count() or 1, max(len(todo), 1))
 
     def one(claim: Claim) -> tuple[Claim, ClaimRecord, float]:
@@ -192,7 +191,7 @@ def _in_threads(
 
 
 def about(mode: str, seed: int, ids: Sequence[str]) -> dict[str, str]:
-    """What the report on these claims says of its own making."""
+    """What the report says about how it was made."""
     return {
         "command": " ".join(["sparingly reproduce", *shortest(ids), f"--{mode} --seed {seed}"]),
         "seed": str(seed),
@@ -201,7 +200,7 @@ def about(mode: str, seed: int, ids: Sequence[str]) -> dict[str, str]:
 
 
 def shortest(ids: Sequence[str]) -> list[str]:
-    """What to call these claims by: nothing if they are all there are, a group by its word if all of it is there."""
+    """The shortest arguments that select these claims: none for all claims, the name of a group for all of it."""
     if set(CLAIMS) <= set(ids):
         return []
     members: dict[str, list[str]] = {}
@@ -212,7 +211,7 @@ def shortest(ids: Sequence[str]) -> list[str]:
 
 
 def write_data(out: Path, records: Sequence[ClaimRecord]) -> None:
-    """Everything as JSON, and as two Parquet tables: one row a check, one row a point of a curve."""
+    """Write everything as JSON, and as two Parquet tables: one row per check, one row per point of a curve."""
     text = json.dumps([record.to_json() for record in records], ensure_ascii=False, indent=1, allow_nan=False)
     with atomic_write(out / "claims.json") as draft:
         draft.write_text(text, encoding="utf-8")
@@ -244,7 +243,7 @@ def table(records: Sequence[ClaimRecord]) -> Table:
     longest = max((len(record.id) for record in records), default=0)
     for column, least in (("claim", longest), ("verdict", 20), ("shown", 5)):
         view.add_column(column, no_wrap=True, min_width=least)
-    view.add_column("source", overflow="ellipsis")  # gives way where there is no room
+    view.add_column("source", overflow="ellipsis")  # shortened if there is no room
     for record in records:
         shown = sum(check.outcome == "shown" for check in record.evidence.checks)
         word = f"[{STYLES[record.verdict]}]{MARKS[record.verdict]} {record.verdict}[/]"

@@ -1,8 +1,8 @@
-"""`sparingly sweep`: run the cells of a grid anywhere, keep what is done, and leave one Parquet file behind.
+"""`sparingly sweep`: run the cells of a grid on any backend, resume after an interruption, write one Parquet file.
 
-A cell that was run is a file of its own, written in one piece and named after all that its content depends on: whoever
-runs the same again, after whatever has happened, goes on from there. The result is made of these files, in the order of
-their names; it has the same bytes wherever, by how many workers and in whatever order the cells were run.
+Each cell that was run is kept in a file of its own, written atomically and named after everything that its content
+depends on. So the same command, run again after whatever happened, resumes. The result is put together from these files
+in the order of their names: it has the same bytes wherever, by however many workers and in whatever order cells ran.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ SCHEMA = pyarrow.schema(
         "spent": pyarrow.float64(), "budget": pyarrow.float64(), "refused": pyarrow.int64(),
     }
 )  # fmt: skip
-WRITING: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}  # fixed: the bytes depend on it
-ROWS_AT_ONCE = 100_000  # rows of the result that are held in memory and written together
+WRITING: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}  # the bytes of files depend on it
+ROWS_AT_ONCE = 100_000  # rows of the result that are collected in memory before they are written
 MOST_TABLES, MOST_ROWS = 6, 40  # on the screen
 
 
 @dataclass(frozen=True)
 class CellStore:
-    """The folder that holds the cells that were run, and the tracebacks of those that failed."""
+    """The folder with the cells that were run, and the tracebacks of those that failed."""
 
     folder: Path
 
     def path(self, cell: Cell) -> Path:
         return self.folder / "cells" / f"{cell.id}.parquet"
 
-    def trouble(self, cell: Cell) -> Path:
+    def failure_path(self, cell: Cell) -> Path:
         return self.folder / "failures" / f"{cell.id}.txt"
 
     def prepare(self) -> None:
-        """Make the folders before the work, in case it cannot be."""
+        """Make the folders before the work, in case they cannot be made."""
         for name in ("cells", "failures"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
     def has(self, cell: Cell) -> bool:
-        """Whether the cell is done; a damaged file is as good as none."""
+        """Whether the cell is done; a damaged file does not count."""
         try:
             self.load(cell)
         except (OSError, pyarrow.ArrowException):
@@ -69,7 +69,7 @@ class CellStore:
         return True
 
     def load(self, cell: Cell) -> pyarrow.Table:
-        """The rows of a cell."""
+        """Read the rows of a cell."""
         table = pyarrow.parquet.read_table(
             self.path(cell), page_checksum_verification=True, memory_map=False, use_threads=False, partitioning=None
         )
@@ -78,23 +78,23 @@ class CellStore:
         return table
 
     def keep(self, cell: Cell, columns: Mapping[str, Any]) -> None:
-        """Write the cell in one piece: its file is there completely, or not at all."""
+        """Write the cell atomically: its file is complete, or there is none."""
         about = {"description": json.dumps(cell.description, sort_keys=True, ensure_ascii=False, default=str)}
         table = pyarrow.table(dict(columns), schema=SCHEMA.with_metadata(about))
         with atomic_write(self.path(cell)) as draft:
             pyarrow.parquet.write_table(table, draft, **WRITING)
-        self.trouble(cell).unlink(missing_ok=True)
+        self.failure_path(cell).unlink(missing_ok=True)
 
     def record(self, cell: Cell, error: str) -> None:
-        """Write down why a cell failed."""
+        """Write the traceback of a cell that failed."""
         about = json.dumps(cell.description, ensure_ascii=False, indent=1, default=str)
-        with atomic_write(self.trouble(cell)) as draft:
+        with atomic_write(self.failure_path(cell)) as draft:
             draft.write_text(f"{about}\n\n{error}", encoding="utf-8")
 
 
 @dataclass
 class SeedGroup:
-    """Cells that differ in nothing but the seed: how their runs ended."""
+    """The last checkpoints of all runs of the cells that differ only in the seed."""
 
     cell: Cell  # one of them
     regret: list[Any] = field(default_factory=list)
@@ -116,7 +116,7 @@ class SeedGroup:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep has led to: groups of cells that differ in the seed alone, and the errors of failed cells, by id."""
+    """What `run_sweep` returns: groups of cells that differ only in the seed, and the errors of failed cells, by id."""
 
     groups: tuple[SeedGroup, ...]
     failures: Mapping[str, str]
@@ -136,21 +136,21 @@ def run_sweep(
     with screen or SweepScreen(Console(), len(sweep.cells), quiet=True) as view:
         view.resume(len(sweep.cells) - len(todo))
         if todo:
-            with suppress(Exception):  # it will come up again where it belongs, as the failure of a cell
+            with suppress(Exception):  # the error will come up again, as the failure of a cell
                 warm_up(todo)
             attempt = Attempt(run, code_digest() if backend.remote else "")
-            failures = _work(todo, backend, attempt, store, retries, view)
+            failures = _run_until_done(todo, backend, attempt, store, retries, view)
     there = [cell for cell in sweep.cells if cell.id not in failures]
     return SweepResult(write_results(out / "results.parquet", there, store), failures)
 
 
-def _work(
+def _run_until_done(
     todo: Sequence[Cell], backend: Backend, attempt: Attempt, store: CellStore, retries: int, view: SweepScreen
 ) -> dict[str, str]:
-    """Run cells until each is done or has failed too often; what a dead worker was doing is done again.
+    """Run cells until each is done or has failed too often; the cells of a worker that died are run again.
 
-    Nobody knows which cell a worker died of. Those that were under way too often when one did are run one at a time,
-    so that the guilty one is found, and the others are not taken for it.
+    It is not known which cell killed a worker. Cells that were running too often when one died are run one at a time,
+    to find the one at fault without blaming the others.
     """
     pending = {cell.id: cell for cell in todo}
     tries: Counter[str] = Counter()
@@ -166,10 +166,11 @@ def _work(
             view.tick(failed=True)
 
     while pending:
-        crowd = [cell for cell in pending.values() if suspected[cell.id] <= retries]
+        unsuspected = [cell for cell in pending.values() if suspected[cell.id] <= retries]
+        batch = unsuspected or [*pending.values()][:1]
         under_way: set[str] = set()
         try:
-            for outcome in backend.each(attempt, _noting(crowd or [*pending.values()][:1], under_way), apart=not crowd):
+            for outcome in backend.each(attempt, _note_started(batch, under_way), apart=not unsuspected):
                 under_way.discard(outcome.id)
                 if outcome.columns is None:
                     failed(outcome.id, outcome.error)
@@ -179,7 +180,7 @@ def _work(
         except WorkerDied as death:
             if not under_way:
                 raise SparinglyError(f"workers die before they begin ({death}); what is done is kept") from death
-            if crowd:
+            if unsuspected:
                 suspected.update(under_way)
             else:
                 for guilty in under_way:
@@ -187,14 +188,14 @@ def _work(
     return failures
 
 
-def _noting(cells: Iterable[Cell], under_way: set[str]) -> Iterator[Cell]:
+def _note_started(cells: Iterable[Cell], under_way: set[str]) -> Iterator[Cell]:
     for cell in cells:
         under_way.add(cell.id)
         yield cell
 
 
 def write_results(path: Path, cells: Sequence[Cell], store: CellStore) -> tuple[SeedGroup, ...]:
-    """One Parquet file with all rows of these cells, each with what the cell was, in the order of the cells."""
+    """Write one Parquet file with all rows of these cells, in their order; each row describes its cell."""
     kinds = column_types(cells)
     words = ("cell", "problem", "learner", "rule", "schedule")
     schema = pyarrow.schema(
@@ -230,7 +231,7 @@ def _repeated(value: Any, rows: int, kind: pyarrow.DataType) -> pyarrow.Array:
 
 
 def column_types(cells: Sequence[Cell]) -> dict[str, pyarrow.DataType]:
-    """What varies within the sweep, by name, and the type of its column: whole numbers, numbers, or text."""
+    """What varies within the sweep, by name, and the type of its column: integers, floats or text."""
     values: dict[str, list[Any]] = {}
     for cell in cells:
         for name, value in cell.taken.items():
@@ -244,7 +245,7 @@ def column_types(cells: Sequence[Cell]) -> dict[str, pyarrow.DataType]:
 
 
 def tables(title: str, groups: Sequence[SeedGroup]) -> Iterator[Table]:
-    """How the runs ended: a table for each problem, a row for all cells that differ in the seed alone."""
+    """Tables of the results: one for each problem, with a row for all cells that differ only in the seed."""
     problems = list(dict.fromkeys(group.cell.labels["problem"] for group in groups))
     for name in problems[:MOST_TABLES]:
         of_it = [group for group in groups if group.cell.labels["problem"] == name]
@@ -255,7 +256,7 @@ def tables(title: str, groups: Sequence[SeedGroup]) -> Iterator[Table]:
 
 
 def _table(title: str, rows: Sequence[SeedGroup], groups: Sequence[SeedGroup]) -> Table:
-    """One table; parts that never vary in the sweep are left out."""
+    """Make one table; parts that never vary in the sweep are left out."""
     view = Table(title=escape(title), caption="± is a 95 % interval of the mean")
     parts = [part for part in ("schedule", "learner", "rule") if len({g.cell.labels[part] for g in groups}) > 1]
     numbers = sorted({name for g in groups for name in g.cell.taken if "." not in name})
@@ -274,7 +275,7 @@ def _table(title: str, rows: Sequence[SeedGroup], groups: Sequence[SeedGroup]) -
 
 
 def figure(title: str, groups: Sequence[SeedGroup]) -> Figure:
-    """Mean regret with its interval over the number that takes most values, or over the rules if none varies."""
+    """Plot mean regret with its interval over the number with the most values, or over the rules if none varies."""
     axis = _main_axis(groups)
     panels: dict[str, dict[str, list[tuple[Any, float, float]]]] = {}
     drawn = [g for g in groups if axis is None or axis in g.cell.taken]
@@ -282,7 +283,7 @@ def figure(title: str, groups: Sequence[SeedGroup]) -> Figure:
         panel, line = _place(g.cell, axis, drawn)
         at = g.cell.taken[axis] if axis else g.cell.labels["rule"]
         panels.setdefault(panel, {}).setdefault(line, []).append((at, *g.interval()))
-    shown = list(panels)[:MOST_TABLES]  # a page, not a book
+    shown = list(panels)[:MOST_TABLES]
     with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
         columns = min(len(shown), 3)
         rows = -(-len(shown) // 3)
@@ -305,7 +306,7 @@ def _main_axis(groups: Sequence[SeedGroup]) -> str | None:
 
 
 def _place(cell: Cell, axis: str | None, groups: Sequence[SeedGroup]) -> tuple[str, str]:
-    """The panel and the line that a cell belongs to: its problem, and whatever else varies apart from the axis."""
+    """The panel and the line that a cell belongs to: its problem, and whatever else varies besides the axis."""
     owner = (axis or "rule").partition(".")[0].replace("budget", "schedule")
     names = {part: (cell.stems if part == owner else cell.labels)[part] for part in cell.labels}
     inner = [f"{n}={v}" for n, v in cell.taken.items() if n != axis and (n.split(".")[0] == owner or "." not in n)]

@@ -1,6 +1,7 @@
-"""Grids of experiments: what a sweep's TOML file says, taken apart into cells, each one an experiment of its own.
+"""The grid of a sweep: its TOML file, expanded into cells, each of which is an experiment.
 
-The format is that of experiments (experiment.py), and a list in place of a value is a grid: every cell takes one value.
+The format is that of experiments (experiment.py), except that a list in place of a value is a grid: each cell takes one
+of its values.
 
 title = "How much to ask"
 seeds = 10
@@ -31,7 +32,7 @@ from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
 from sparingly.lab.experiment import Experiment, experiment_from, from_toml
 
-# What a cell has if the file does not say: as an experiment, but only the end of the runs is kept.
+# Defaults of a cell: those of an experiment, except that only the end of the runs is kept.
 NUMBERS: Mapping[str, Any] = {"rounds": 100_000, "runs": 20, "seed": 0, "checkpoints": 1, "spacing": "log"}
 PARTS: Mapping[str, catalogue.Catalogue] = {
     "problem": catalogue.PROBLEMS, "budget": catalogue.BUDGETS,
@@ -48,7 +49,7 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Variant:
-    """One value of a part: its entry in the file, what it is called, and the values that it takes from grids."""
+    """One value of a part: its entry in the file, its label, and the values that it takes from grids."""
 
     entry: Any
     label: str
@@ -58,10 +59,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a sweep. Its id depends on all that its result depends on, and on nothing else."""
+    """One experiment of a sweep. Its id depends on everything that its result depends on, and on nothing else."""
 
     id: str
-    description: Mapping[str, Any]  #: the content of an experiment file with one policy, nothing left to defaults
+    description: Mapping[str, Any]  #: the content of an experiment file with one policy, defaults written out
     labels: Mapping[str, str]  #: problem, learner, rule, schedule
     stems: Mapping[str, str]  #: the same without the values taken from grids
     taken: Mapping[str, Any]  #: what varies within the sweep, and its value here
@@ -77,7 +78,7 @@ class Sweep:
 
 
 def read_sweep(path: Path, digest: str) -> Sweep:
-    """Read a sweep from a TOML file, and check all of it; `digest` stands for the code that it is to run on."""
+    """Read a sweep from a TOML file and check all of it; `digest` identifies the code that it will run on."""
     return from_toml(path, lambda data: sweep_from(data, path.stem, digest))
 
 
@@ -98,7 +99,7 @@ def sweep_from(data: Mapping[str, Any], title: str, digest: str) -> Sweep:
     for chosen in _combinations(parts):
         for values in itertools.product(*numbers.values()):
             point = dict(zip(numbers, values, strict=True))
-            described = _check(chosen, point)  # the seed changes nothing about that
+            described = _check(chosen, point)  # it does not depend on the seed
             for seed in seeds:
                 cell = _cell(chosen, {**described, **point, "seed": seed}, varied, digest, len(cells))
                 if cell.id in cells:
@@ -109,7 +110,7 @@ def sweep_from(data: Mapping[str, Any], title: str, digest: str) -> Sweep:
 
 
 def _values(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The values of a number that cells have: one, or a list of them; `seeds = 10` are the seeds 0 to 9."""
+    """The values that a number takes: one or several; `seeds = 10` means the seeds 0 to 9."""
     if name == "seed" and "seeds" in data:
         if "seed" in data:
             raise InvalidInput("`seed` and `seeds` are the same; leave one of them out")
@@ -130,7 +131,7 @@ def _values(data: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _variants(data: Mapping[str, Any], part: str) -> list[Variant]:
-    """All values that a part takes; none if the file leaves it to the problem."""
+    """All values that a part takes; none if the problem decides."""
     if part in data and f"{part}s" in data:
         raise InvalidInput(f"`{part}` and `{part}s` are the same; leave one of them out")
     given = data.get(part, data.get(f"{part}s", DEFAULTS.get(part)))
@@ -148,7 +149,7 @@ def _variants(data: Mapping[str, Any], part: str) -> list[Variant]:
 
 
 def _twice(names: Iterable[str]) -> str | None:
-    """The first name that comes a second time, if any does."""
+    """The first name that occurs twice, if any does."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -158,7 +159,7 @@ def _twice(names: Iterable[str]) -> str | None:
 
 
 def _expand(part: str, entry: Any) -> Iterator[Variant]:
-    """The variants of one entry of the file, one for each point of the grid that its lists span."""
+    """Expand one entry of the file into variants, one for each point of the grid that its lists span."""
     if not isinstance(entry, dict):
         number = isinstance(entry, int | float) and not isinstance(entry, bool)
         yield Variant(entry, str(entry), "Fixed" if number else str(entry), {f"{part}.amount": entry} if number else {})
@@ -178,7 +179,7 @@ def _expand(part: str, entry: Any) -> Iterator[Variant]:
 
 
 def _points(names: catalogue.Catalogue, entry: Any, path: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The points of the grid within a table, each with the values it takes: lists where one value is expected."""
+    """The points of the grid within a table, each with the values that it takes from lists."""
     if not isinstance(entry, dict):
         yield entry, {}
         return
@@ -214,19 +215,19 @@ def _name_of(point: Any) -> Any:
 
 
 def _describe(entry: Mapping[str, Any]) -> str:
-    """A short name: the type, and the parameters where there are any."""
+    """A short name: the type, and the parameters if there are any."""
     parameters = ", ".join(f"{name}={_short(value)}" for name, value in entry.items() if name != "type")
     return f"{entry.get('type')}({parameters})" if parameters else str(entry.get("type"))
 
 
 def _short(value: Any) -> str:
-    """A value as part of a name; what is long is cut, and told apart by a few digits of its hash."""
+    """A value as part of a name; long ones are cut, with a few digits of their hash to tell them apart."""
     text = _describe(value) if isinstance(value, dict) else str(value)
     return text if len(text) <= 40 else f"{text[:30]}…#{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _combinations(parts: Mapping[str, Sequence[Variant]]) -> Iterator[dict[str, Variant]]:
-    """All choices of a problem, a budget, a learner and a rule; some problems bring a budget of their own."""
+    """All combinations of a problem, a budget, a learner and a rule; some problems bring their own budget."""
     without = [p for p in parts["problem"] if not _brings_budget(p.entry)]
     if parts["budget"] and not without:
         raise InvalidInput("the problem brings its own budget; leave `budget` out")
@@ -246,7 +247,7 @@ def _brings_budget(entry: Any) -> bool:
 
 
 def _check(chosen: Mapping[str, Variant], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Make what a cell would run, without running it, and return the parts of its description."""
+    """Build what a cell would run, without running it, and return the parts of its description."""
     described = {name: _in_full(chosen[name].entry) for name in ("problem", "budget") if name in chosen}
     described |= {f"{name}s": [_in_full(chosen[name].entry)] for name in ("learner", "rule") if name in chosen}
     experiment = experiment_from({**described, **numbers}, title="")
@@ -260,7 +261,7 @@ def _check(chosen: Mapping[str, Variant], numbers: Mapping[str, Any]) -> dict[st
 
 
 def _in_full(entry: Any) -> Any:
-    """The same part written the same way, so that two cells with one meaning have one id."""
+    """Write a part in its long form, so that two ways to say the same thing give the same id."""
     if isinstance(entry, str):
         return {"type": entry}
     if isinstance(entry, int | float) and not isinstance(entry, bool):
@@ -286,7 +287,7 @@ def _cell(
 
 
 def run_cell(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a cell, on one thread, and return its columns: a row for each checkpoint of each run."""
+    """Run a cell on one thread and return its columns: one row for each checkpoint of each run."""
     (_, result), *_ = experiment_of(description).run(jobs=1, progress=False)
     runs, marks = result.regret.shape
     columns = {name: getattr(result, name).ravel() for name in ("regret", "asked", "spent", "budget")}
@@ -303,7 +304,7 @@ def experiment_of(description: Mapping[str, Any]) -> Experiment:
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """What a worker sends back of a cell: its columns, or the traceback of what went wrong."""
+    """What a worker returns for a cell: its columns, or a traceback."""
 
     id: str
     columns: Mapping[str, Any] | None
@@ -315,7 +316,7 @@ Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a worker is sent: how to run a cell, and which code that must happen on ("": no other is possible)."""
+    """What a worker receives: how to run a cell, and the digest of the code to run it on ("": not checked)."""
 
     run: Run = run_cell
     digest: str = ""
@@ -325,19 +326,19 @@ class Attempt:
             if self.digest:
                 self.compare()
             return CellOutcome(cell.id, self.run(cell.description))
-        except Exception:  # whatever it is, the other cells go on
+        except Exception:  # whatever it is, the other cells must go on
             return CellOutcome(cell.id, None, traceback.format_exc())
 
     def compare(self) -> None:
-        """Refuse to run on other code than the sweep was asked for on: the results would not belong together."""
-        from sparingly.lab.reproduce import code_digest  # with all that reports need: a second, for remote workers only
+        """Refuse to run on other code than that of the process that started the sweep: results would not compare."""
+        from sparingly.lab.reproduce import code_digest  # takes a second to import, and only remote workers need it
 
         if code_digest() != self.digest:
             raise RuntimeError("this worker has another version of sparingly or of the packages beneath it")
 
 
 def warm_up(cells: Sequence[Cell]) -> None:
-    """Compile what the cells need, once and on disk, before many processes would do so at the same time."""
+    """Compile what the cells need and cache it on disk, so that worker processes need not all do so at once."""
     kinds = {tuple(_kind(cell.description[part]) for part in ("problem", "learners", "rules")): cell for cell in cells}
     for cell in kinds.values():
         experiment = experiment_of(cell.description)

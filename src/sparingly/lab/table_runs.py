@@ -1,6 +1,6 @@
-"""Agents on real data: `run_on_table` runs one through the rounds of a table, under a budget, and keeps account.
+"""Run an agent on a table of real data, under a budget, and record what it did.
 
-A reward that was not asked for never reaches the learner; it is looked up after the run, to score it.
+A reward that the agent did not ask for never reaches the learner. It is looked up after the run, to score it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Booleans = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Uniform:
-    """Ask in rounds drawn uniformly at random before the first one, as many as the budget pays for: the plain way.
+    """The baseline: ask in rounds drawn uniformly at random in advance, as many as the budget pays for.
 
-    It is `Always` under a budget that pays for one more ask in each of those rounds, so the same code decides. The
-    ledger refuses all other rounds; those refusals mean nothing. Where asks have different costs, the money comes in
-    those rounds in portions of the dearest one, the last of them being what is left: in a drawn round any action can
-    be asked about, and what a cheaper one leaves over pays for asks in the rounds that follow.
+    It runs as `Always` under a budget that grows by one ask in each drawn round, so the same code decides. The ledger
+    refuses all other rounds; ignore those refusals. If costs differ by action, the budget grows in each drawn round by
+    the cost of the most expensive ask, the last time by what is left. So any action can be asked about in a drawn
+    round, and what a cheaper ask leaves over pays for asks in later rounds.
     """
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One run: what was done in each of T rounds, what it was worth, and what was asked."""
+    """One run of T rounds: the rows it met, the actions it took, what they were worth, and which it asked about."""
 
     rows: Integers  #: (T,) of the data
     actions: Integers  #: (T,)
@@ -61,7 +61,7 @@ class Trajectory:
 def agent_for(
     learner: Any, rule: Rule | QueryRule | Uniform, budget: float, rounds: int, seeds: np.random.SeedSequence
 ) -> Agent:
-    """A fresh agent; `Uniform` draws its rounds here, before any of them."""
+    """Make a fresh agent. `Uniform` draws its rounds here, before the first one."""
     draw, inside = seeds.spawn(2)
     if not isinstance(rule, Uniform):
         return Agent(learner, rule, budget, seed=inside)
@@ -74,7 +74,7 @@ def agent_for(
 
 
 def order_of(size: int, rounds: int, seeds: np.random.SeedSequence) -> Integers:
-    """The rows of a run: each at most once if there are enough of them, drawn with replacement otherwise."""
+    """Draw the rows of a run: without replacement if there are enough of them, with replacement otherwise."""
     return np.random.default_rng(seeds).choice(size, rounds, replace=rounds > size).astype(np.int64)
 
 

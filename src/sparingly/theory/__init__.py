@@ -1,4 +1,4 @@
-"""The paper's theorems as functions: upper and lower bounds, budget profiles, and front-loading as a policy.
+"""The theorems of the paper as functions: upper and lower bounds, budget profiles, and front-loading as a policy.
 
 `upper` and `lower` take a budget as an array (…, T), B(1), …, B(T), and give a bound for every horizon 1, …, T.
 """

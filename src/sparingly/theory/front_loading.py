@@ -1,7 +1,7 @@
-"""Front-loading: any policy for a non-contextual problem, made to ask in the first B rounds only, at equal regret.
+"""Front-loading: make any policy for a problem without contexts ask in the first B rounds only, at equal regret.
 
-The paper's proposition says that such a policy exists; this is it. Between two asks a policy learns nothing, so what
-it will do until its next ask is settled: it can be run ahead, the asked action played at once and the others later.
+The paper proves that such a policy exists; this is it. Between two asks a policy learns nothing, so what it does until
+its next ask is already determined. It can be run ahead: the asked action is played at once, the others later.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Booleans = NDArray[np.bool_]
 
 
 class FrontLoaded:
-    """A fresh agent with a fixed budget B, made to ask in each of the first min(B, T) rounds and never after.
+    """A policy that makes a fresh agent with a fixed budget B ask in each of the first min(B, T) rounds, never after.
 
-    A copy of the agent is run; it plays every action as often as the agent by itself would in `rounds` = T rounds: the
-    same actions and answers in another order. Where the agent would ask less than B times, the asks that are left go to
-    actions that it plays without asking, and their answers are thrown away. `context` is what the agent sees in every
+    It runs a copy of the agent, and plays each action as often as the agent itself would in `rounds` = T rounds: the
+    same actions and answers in a different order. If the agent asks fewer than B times, the remaining asks go to
+    actions that it plays without asking, and their answers are discarded. `context` is what the agent sees in every
     round: nothing for arms, one set of features for OFUL. Each answer must be given before the next decision.
 
     >>> from sparingly import UCB1
@@ -51,14 +51,14 @@ class FrontLoaded:
     def __init__(self, agent: Agent, rounds: int, context: Any = None) -> None:
         self.rounds = whole(rounds, "rounds")
         _check_agent(agent)
-        self.agent = copy.copy(agent)  # a deep one: it runs ahead, and the given agent stays as it is
+        self.agent = copy.copy(agent)  # a deep copy: it runs ahead, and the given agent does not change
         self.context = copy.copy(self.agent._mind.check(context))
         self.budget = agent.ledger.granted
-        self.asks = int(min(self.budget, self.rounds))  # how many asks are made, one in each of the first rounds
+        self.asks = int(min(self.budget, self.rounds))  # one in each of the first rounds
         self.decisions = 0
-        self._later: deque[Decision] = deque()  # what the agent played without asking, not played here yet
-        self._awaited: Decision | None = None  # the decision here that waits for its answer
-        self._inner: int | None = None  # the agent's decision that it belongs to; None: the answer is thrown away
+        self._later: deque[Decision] = deque()  # what the agent played without asking, still to be played here
+        self._awaited: Decision | None = None  # the decision that waits for its answer
+        self._inner: int | None = None  # the agent's own decision behind it; None: the answer is discarded
 
     def decide(self) -> Decision:
         """The next action, and whether to ask about it."""
@@ -90,7 +90,7 @@ class FrontLoaded:
         self._awaited = self._inner = None
 
     def _run_ahead(self) -> Decision | None:
-        """Let the agent play until it asks, or to the end; what it plays without asking is kept for later."""
+        """Let the agent play until it asks, or to the end; keep what it plays without asking for later."""
         while self.agent.decisions < self.rounds:
             ahead = self.agent.decide(context=self.context)
             if ahead.ask:
@@ -100,7 +100,7 @@ class FrontLoaded:
 
 
 def _check_agent(agent: Agent) -> None:
-    """Refuse what the proposition does not cover."""
+    """Reject agents that the proposition does not cover."""
     if not isinstance(agent, Agent):
         raise InvalidInput(f"front-loading needs an Agent, not {agent!r}")
     mind = agent._mind
@@ -128,9 +128,9 @@ class Played(NamedTuple):
 def play(
     policy: Agent | FrontLoaded, problem: ContextualArms, rounds: int, seed: int | np.random.SeedSequence = 0
 ) -> Played:
-    """Play arms without contexts; the k-th answer about an arm depends on the seed and k, not on the policy.
+    """Run a policy on arms without contexts; the k-th answer about an arm depends on the seed and k, not on the policy.
 
-    So an agent and the same agent front-loaded meet equal answers, and their plays are equal arm by arm.
+    So an agent and its front-loaded version get the same answers, and play each arm equally often.
 
     >>> from sparingly import UCB1, problems
     >>> problem, agent = problems.Arms([0.2, 0.8]), Agent(UCB1(arms=2), budget=20, seed=1)

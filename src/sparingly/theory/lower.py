@@ -1,7 +1,8 @@
-"""Lower bounds on regret: whatever a policy does, some instance of `problems.hard_instances` costs it this much.
+"""Lower bounds on regret: every policy loses this much on some instance of `problems.hard_instances`.
 
-They hold even for policies that keep to the budget in expectation only (the one for linear rewards: always). Rounds
-and budgets may be arrays, which broadcast; in `varying_budget` the budget is an array (…, T) as in `upper`.
+They hold even for policies that keep to the budget only in expectation; the one for linear rewards needs policies that
+always keep to it. Rounds and budgets may be arrays, which broadcast; in `varying_budget` the budget is an array (…, T)
+as in `upper`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def linear(rounds: ArrayLike, dim: int, budget: ArrayLike) -> Floats:
 
 
 def arm_rate(cost: float, budget: ArrayLike) -> Floats:
-    """1/140 · min(sqrt(cost/B), 1): what a round loses at least; a budget of 0 teaches nothing."""
+    """1/140 · min(sqrt(cost/B), 1): the least loss of a round; with a budget of 0 nothing is learned."""
     B = table(budget, "budget", "numbers")
     if not (B >= 0.0).all():
         raise InvalidInput("budget must be numbers ≥ 0")
@@ -83,7 +84,7 @@ def _spread_cost(costs: ArrayLike) -> float:
 
 
 def as_rounds(rounds: ArrayLike) -> Floats:
-    """Horizons, one or several."""
+    """Check one or several horizons."""
     T = table(rounds, "rounds", "numbers")
     if not ((T >= 1.0) & (np.floor(T) == T) & np.isfinite(T)).all():
         raise InvalidInput("rounds must be whole numbers ≥ 1")

@@ -1,7 +1,7 @@
 """The paper's examples of budgets: Σ_{t ≤ T} sqrt(A/B(t)) in closed form, and how it grows.
 
-Up to logarithms this sum is the regret of matching, and of greedy where nothing is adversarial. Each function takes
-the parameters of the budget of the same name in `sparingly.budgets`; rounds may be an array.
+Up to logarithms, this sum is the regret of matching, and of greedy if nothing is adversarial. Each function takes the
+parameters of the budget of the same name in `sparingly.budgets`; rounds may be an array.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def fixed(rounds: ArrayLike, arms: int, amount: float) -> Profile:
 
 
 def late(rounds: ArrayLike, arms: int, amount: float, start: int) -> Profile:
-    """B(t) = 0 before round `start`, B0 from then on: Σ min(sqrt(A/B(t)), 1), a round without budget counting as 1.
+    """B(t) = 0 before round `start`, B0 from then on: Σ min(sqrt(A/B(t)), 1), where a round without budget counts as 1.
 
     With start = T − B0 + 1 that is at least T − B0: linear in T, whatever B0 = o(T) is.
 
@@ -67,7 +67,7 @@ def late(rounds: ArrayLike, arms: int, amount: float, start: int) -> Profile:
 def periodic(rounds: ArrayLike, arms: int, amount: float, every: int) -> Profile:
     """B(t) = B0(1 + ⌊t/N⌋): the sum is at most sqrt(A/B0) · min(2N sqrt(⌈T/N⌉), T).
 
-    No value s of 1 + ⌊t/N⌋ lasts for more than N rounds and the first for N − 1, so the sum is at most
+    Each value s of 1 + ⌊t/N⌋ lasts for at most N rounds, the first for N − 1, so the sum is at most
     N sqrt(A/B0) Σ_{s ≤ ⌈T/N⌉} 1/sqrt(s); and no B(t) is below B0. For T ≥ N it is of the order sqrt(ATN/B0).
     """
     T, N = as_rounds(rounds), float(whole(every, "every"))

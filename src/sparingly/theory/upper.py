@@ -5,14 +5,14 @@ horizon 1, …, T. Theorems 1 and 2 bound the expected regret; the others hold f
 probability 1 − δ.
 
 Every bound has a part for the rounds that were asked about and a sum over the rounds that were not. In that sum a
-round counts as min(its term, the largest loss of a round): 1 for arms, 2 for linear rewards (which lie in [−1, 1]), H
-for episodes. The paper instead supposes that the first round can be asked about and adds the T_I rounds before the
-first ask otherwise; here B(t) = 0 needs no exception, and no round is charged more than it can lose. For arms and
-linear rewards the proofs bound each of these rounds by itself, and a round never loses more than the largest loss.
-For episodes they bound a sum over episodes: fix a horizon, charge H for the episodes whose term exceeds H, which
-B(t) decides before they begin, and apply the proof to the others; its martingales stay martingales when they skip such
-episodes, and its union bound has an event for each horizon anyway. (If B(t) may depend on the trajectory of episode t,
-B(t − 1) decides, and one more H is to be added: the episodes charged with H are the first ones.)
+round counts as min(its term, the largest loss of a round). The largest loss is 1 for arms, 2 for linear rewards (which
+lie in [−1, 1]) and H for episodes. The paper instead assumes that the first round can be asked about, and otherwise
+adds the T_I rounds before the first ask; here B(t) = 0 needs no exception, and no round is charged more than it can
+lose. For arms and linear rewards the proofs bound each of these rounds separately, and a round never loses more than
+the largest loss. For episodes they bound a sum over episodes. Fix a horizon, charge H for the episodes whose term
+exceeds H, which B(t) determines before they begin, and apply the proof to the others: its martingales stay martingales
+if they skip such episodes, and its union bound has an event for each horizon anyway. (If B(t) may depend on the
+trajectory of episode t, B(t − 1) determines it, and one more H must be added: the episodes charged with H come first.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def greedy_reduction(
 
     The learner's own regret is at most α T^β + C: `greedy_reduction(budget, *base_moss(arms))`. The budget counts asks
     of unit cost and is rounded down to whole numbers (for episodes it counts episodes: give ⌊B/H⌋). The paper needs
-    B(1) ≥ 1; rounds with less are admitted if `largest_loss` says what a round can cost, which then bounds every term.
+    B(1) ≥ 1; rounds with less are allowed if `largest_loss` gives what a round can lose, which then caps every term.
 
     >>> greedy_reduction([1, 4, 4], alpha=2.0, beta=0.5).round(3).tolist()
     [4.0, 5.828, 7.464]
@@ -98,8 +98,8 @@ def cbm_oful(
 ) -> Floats:  # fmt: skip
     """Theorem 3, for OFUL with PaperMatching at unit costs: 2 l_T v_T sqrt(T) + Σ_t min(2 l_T v_T/sqrt(B(t)), 2).
 
-    l_T = max(1, σ sqrt(2d log((1 + TL²/λ)/δ)) + sqrt(λ)·D) and v_T = sqrt(2d log(1 + TL²/(dλ))). As it is stated; its
-    proof has v_B(t) in the sum and puts v_T in its place, which needs B(t) ≤ T.
+    l_T = max(1, σ sqrt(2d log((1 + TL²/λ)/δ)) + sqrt(λ)·D) and v_T = sqrt(2d log(1 + TL²/(dλ))). This is as
+    stated; the proof has v_B(t) in the sum and replaces it by v_T, which needs B(t) ≤ T.
 
     >>> cbm_oful([0, 0, 0], dim=2).round(1).tolist()
     [14.3, 27.8, 40.4]
@@ -149,8 +149,8 @@ def cbm_ucbvi(
     36 L_T sqrt(SAH⁴T) + Σ_t min(36 L_T (sqrt(R H²/B(t)) + SAH² (log(1 + B(t)) + 1)/B(t)), H) + 306 H³S²A L_T².
 
     `rewarding` is R, all S·A·H cells by default. The theorem rests on the lemma that the rule never overspends, which
-    its constants do not give (docs/paper.md, E7): it covers runs in which the ledger has refused nothing. It
-    says nothing for long: even without a limit on asking, and with S = A = H = 2, it exceeds HT up to T = 10⁸.
+    its constants do not give (docs/paper.md, E7): it covers runs in which the ledger refused nothing. It is vacuous for
+    a long time: even without a limit on asking, and with S = A = H = 2, it exceeds HT up to T = 10⁸.
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
     S, A, H = sizes
@@ -166,7 +166,7 @@ def cbm_ulcvi(
 
     45 L_T² sqrt(SAH³T) + Σ_t min(45 L_T² (sqrt(R H²/B(t)) + SAH² (log(1 + B(t)) + 1)/B(t)), H) + 2904 H³S²A L_T².
 
-    As it is stated; the proof would give 45 L_T in place of 45 L_T². What is said of Theorem 4 holds here too, but that
+    This is as stated; the proof gives 45 L_T in place of 45 L_T². The remarks on Theorem 4 apply here too, except that
     with S = A = H = 2 this bound exceeds HT up to T = 10¹².
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
@@ -177,7 +177,7 @@ def cbm_ulcvi(
 
 
 def cbm_ucbvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
-    """What Theorem 4 comes to for B(t) = rate·t and large T: sqrt(SAH⁴) + 2 sqrt(R H²/rate), times 36 L_T sqrt(T).
+    """Theorem 4 for B(t) = rate·t and large T: sqrt(SAH⁴) + 2 sqrt(R H²/rate), times 36 L_T sqrt(T).
 
     >>> cbm_ucbvi_order([1.0, 4.0], states=2, actions=2, horizon=4).tolist()
     [64.0, 48.0]
@@ -186,7 +186,7 @@ def cbm_ucbvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, re
 
 
 def cbm_ulcvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
-    """What Theorem 5 comes to for B(t) = rate·t and large T: sqrt(SAH³) + 2 sqrt(R H²/rate), times 45 L_T² sqrt(T).
+    """Theorem 5 for B(t) = rate·t and large T: sqrt(SAH³) + 2 sqrt(R H²/rate), times 45 L_T² sqrt(T).
 
     >>> cbm_ulcvi_order([1.0, 4.0], states=2, actions=2, horizon=4).tolist()
     [48.0, 32.0]
@@ -197,7 +197,7 @@ def cbm_ulcvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, re
 def base_moss(arms: int) -> Base:
     """MOSS-anytime with α = 1.35: E Reg ≤ 113 sqrt(A T), the constant that Degenne & Perchet (2016) publish.
 
-    It is quoted, not derived here.
+    The constant is quoted, not derived here.
 
     >>> base_moss(4)
     Base(alpha=226.0, beta=0.5, constant=0.0)
@@ -209,9 +209,9 @@ def base_oful(
     rounds: int, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
     delta: float = 0.05,
 ) -> Base:  # fmt: skip
-    """OFUL in expectation, up to `rounds` = T: α = 2 l_T v_T, β = 1/2, C = 2δT for the event that it is wrong.
+    """OFUL in expectation, up to `rounds` = T: α = 2 l_T v_T, β = 1/2, C = 2δT for the event that the bound fails.
 
-    The regret of Theorem 3 without a budget; l and v grow, so α serves all horizons up to T. δ = 1/T keeps C small.
+    The regret of Theorem 3 without a budget; l and v grow, so α holds for all horizons up to T. δ = 1/T keeps C small.
     """
     T = whole(rounds, "rounds")
     radius, spread = _ellipsoid(np.array([float(T)]), dim, noise, ridge, length, norm, delta)
@@ -221,7 +221,7 @@ def base_oful(
 def base_ucbvi(rounds: int, states: int, actions: int, horizon: int, delta: float = 0.05) -> Base:
     """UCBVI in expectation, up to `rounds` = T episodes: α = 36 L_T sqrt(SAH⁴), β = 1/2, C = 306 H³S²A L_T² + δHT.
 
-    The regret of Theorem 4 without a budget; the last part is for the event that it is wrong.
+    The regret of Theorem 4 without a budget; the last part is for the event that the bound fails.
     """
     T = whole(rounds, "rounds")
     S, A, H = _sizes(states, actions, horizon)
@@ -250,8 +250,8 @@ def _horizons(budget: Floats) -> Floats:
 def _capped_sum(factor: Floats, shape: Floats, cap: float) -> Floats:
     """Σ_{t ≤ T} min(factor_T · shape_t, cap) for every T: factor (T,) > 0, shape (…, T) falls along the rounds.
 
-    Since it falls, the rounds that cost the cap are the first ones, and how many they are is a binary search for
-    every T: T log T steps, not T².
+    Since it falls, the rounds that cost the cap come first, and a binary search finds their number for every T:
+    T log T steps, not T².
     """
     reach = cap / factor  # a shape at or above this costs the cap
     rows = np.minimum(shape, reach.max()).reshape(
@@ -274,7 +274,7 @@ def _arms_input(budget: ArrayLike, arms: int, total_cost: float | None, contexts
 
 
 def _arms_bound(budget: Floats, cells: int, shape: Floats) -> Floats:
-    """What Theorem 2 and our sharper one have in common; sqrt(6 log(MT)) times `shape` is the width at a refusal."""
+    """The common part of Theorem 2 and our sharper bound; sqrt(6 log(MT)) times `shape` is the width when declined."""
     T = _horizons(budget)
     logarithm = np.log(np.maximum(cells * T, 2.0))  # a single arm in round 1 must not take log 1
     asked = np.sqrt(24.0 * cells * T * logarithm) + cells * np.sqrt(6.0 * logarithm)

@@ -1,4 +1,4 @@
-"""The claims of the paper and our own, as data that can be run and judged: one file a family, entered into CLAIMS."""
+"""The claims of the paper and our own, as data that can be run and judged: one file per topic, listed in CLAIMS."""
 
 from sparingly.lab.claims import lower_bounds  # isort: skip  # the order of these imports is the order of the report
 from sparingly.lab.claims import greedy_reduction  # isort: skip

@@ -31,13 +31,13 @@ class Setting(NamedTuple):
     budget: Budget
     bound: Callable[[Floats], Floats]
     rounds: int
-    largest: float  # the most that a round can lose
+    largest: float  # the most that one round can lose
 
 
 def settings(rounds: int, adversarial: int) -> list[Setting]:
     """Two arms for a tenth of the rounds, ten arms with costs, and both of the paper's adversaries.
 
-    They are so long that the bound says something: the most that could be lost is three times as much, or more.
+    They are long enough for the bound to say something: at least three times as much could be lost.
     """
     costs = np.linspace(0.5, 2.0, 10)
     trap = [(adversary, *greedy_trap(adversary)) for adversary in ("contexts", "budget")]
@@ -64,7 +64,7 @@ def settings(rounds: int, adversarial: int) -> list[Setting]:
 def below_bound(
     runner: Runner, where: Sequence[Setting], rule: Any, runs: int, x_label: str = "round"
 ) -> tuple[list[Check], list[Panel]]:
-    """Regret below its bound and no refusal in each setting, one figure each."""
+    """Check regret against its bound, and that nothing is refused, in each setting; one pair of figures each."""
     checks, panels = [], []
     for place, setting in enumerate(where):
         result = runner.simulate(
@@ -104,7 +104,7 @@ def regret(runner: Runner, rounds: int, adversarial_rounds: int, runs: int) -> E
 
 
 def _stingy(history: History) -> float:
-    """Grants a unit when the least asked arm was just declined, and never otherwise: what hurts equal shares most."""
+    """Grant a unit only if the least asked arm was just declined: the worst case for equal shares."""
     last = history.last
     return history.granted + float(last is None or (not last[2] and history.asked[0, last[1]] == history.asked.min()))
 
@@ -122,7 +122,7 @@ def budgets_to_try() -> dict[str, Budget]:
 def within_budget(
     runner: Runner, problem: Any, learner: Any, rule: Any, rounds: int, runs: int
 ) -> tuple[list[Check], dict[str, Simulation]]:
-    """Under each budget: never more spent than granted, and never refused."""
+    """Check under each budget that no more is spent than granted, and nothing is refused."""
     checks, shown = [], {}
     for place, (label, budget) in enumerate(budgets_to_try().items()):
         span = min(rounds, 8_000) if isinstance(budget, Adaptive) else rounds  # adversaries are plain Python

@@ -32,7 +32,7 @@ def _growth(
 
 
 def _evidence(*parts: tuple[list[Check], Panel]) -> Evidence:
-    """What was found when one thing after the other was varied."""
+    """Combine the checks and panels from varying one parameter after the other."""
     return Evidence(tuple(check for checks, _ in parts for check in checks), tuple(panel for _, panel in parts))
 
 

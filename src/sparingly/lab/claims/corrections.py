@@ -39,7 +39,7 @@ def e1(runner: Runner, most: int, rounds: int) -> Evidence:
     differ = {"stated": 0, "corrected": 0, "PaperMatching": 0}
     for n, B, C in itertools.product(range(most), range(1, 40 * most, 37), range(2, 12, 3)):
         ci, bar = width(n, rounds, C), 4.0 * math.sqrt(6.0 * math.log(C * rounds) * C / B)
-        interval = ci >= bar * (1.0 - 1e-12)  # where they are equal, rounding must not decide
+        interval = ci >= bar * (1.0 - 1e-12)  # if they are equal, rounding must not decide
         question = Question(rounds, n, ci, 1.0, float(C), float(B), 0.0, C)
         differ["stated"] += interval != (4 * C * n <= B)
         differ["corrected"] += interval != (max(n, 1) <= B / (16 * C))
@@ -147,7 +147,7 @@ def e4(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evidenc
 
 
 def best_values(problem: Any) -> Floats:
-    """V*, (H, S), by the plain recursion without any cut: what the library's own induction is judged by."""
+    """V*, (H, S), by the plain recursion without any cut: the reference for the library's own value iteration."""
     P, R = problem.transitions(), problem.means
     V = np.zeros((problem.horizon + 1, problem.states))
     for h in range(problem.horizon - 1, -1, -1):
@@ -156,7 +156,7 @@ def best_values(problem: Any) -> Floats:
 
 
 def _optimistic_run(learner: Any, rule: Any, problem: Any, episodes: int, seed: int) -> tuple[bool, float]:
-    """Whether V_upper(first step) ≥ V* in every state and every episode of a run; and the smallest margin."""
+    """Whether V_upper ≥ V* at the first step, in every state and episode of a run; and the smallest margin."""
     agent = Agent(learner, rule=rule, budget=0, seed=seed)
     random = np.random.default_rng(seed)
     best, H, P = best_values(problem)[0], problem.horizon, problem.transitions()

@@ -35,9 +35,9 @@ def _bounded(
     runner: Runner, make: Callable[..., Any], bound: Callable[..., Floats], sizes: Sequence[int], delta: float,
     rounds: int, runs: int, long_rounds: int, long_runs: int,
 ) -> Evidence:  # fmt: skip
-    """Below the theorem in all but a share δ of the runs, on a random MDP and with adversarial first states.
+    """Check the theorem in all but a share δ of the runs, on a random MDP and with adversarial first states.
 
-    In so few episodes no policy could break the theorem. So there are some longer runs in which learning must show.
+    In so few episodes no policy could break the bound, so some longer runs check that the policy learns.
     """
     S, A, H = sizes
     problem, trap = random_mdp(S, A, H, seed=runner.seed), episode_trap(H)
@@ -152,7 +152,7 @@ def ulcvi_rate(runner: Runner, horizons: Sequence[int], runs: int) -> Evidence:
 
 
 def _budget_lemma(runner: Runner, make: Callable[..., Any], rounds: int, runs: int) -> Evidence:
-    """E7: ten asks where nine are granted, and further budgets; the ledger is what keeps spending within them."""
+    """E7 (ten asks where nine are granted) and further budgets; it is the ledger that keeps spending within them."""
     tight = make(1, 1, 5, rewarding=1)
     one_cell = Episodic(np.ones((5, 1, 1, 1)), np.array([0.5, 0.0, 0.0, 0.0, 0.0]).reshape(5, 1, 1))
     refused = runner.simulate(one_cell, tight, PaperMatching(), Fixed(9), rounds=50, runs=4)

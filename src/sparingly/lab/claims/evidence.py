@@ -1,6 +1,6 @@
-"""What a claim is, and what running it leaves behind: checks with their outcomes, curves, and a verdict.
+"""Claims, and the evidence from running them: checks with their outcomes, curves, and a verdict.
 
-Everything here is plain data that can be written as JSON and read back: the report, the tables and a resumed run see
+Everything here is plain data that can be written as JSON and read back, so the report, the tables and a resumed run see
 the same numbers.
 """
 
@@ -26,12 +26,12 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "holds as corrected", "fails")
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of a claim: what it says, what was measured, the test that judged it, and how it came out.
+    """One comparison of a claim: what it says, what was measured, the test that judged it, and its outcome.
 
-    `value` compares with `bar` by `relation`; [low, high] is the interval of the test, whose chance of a false alarm
-    (an outcome other than "open" that is wrong) is at most `alarm`, on the conditions that `test` names; an exact
-    comparison has none. "open" means that the data do not decide; a claim with an open check does not hold. `form`
-    tells the paper's own wording ("stated") from a corrected one; "" belongs to both.
+    `value` is compared with `bar` by `relation`. [low, high] is the interval of the test. The chance of a false alarm,
+    an outcome other than "open" that is wrong, is at most `alarm` under the conditions that `test` names, and 0 for an
+    exact comparison. "open" means that the data do not decide; a claim with an open check does not hold. `form` tells
+    the paper's own wording ("stated") from a corrected one; "" belongs to both.
     """
 
     says: str
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One small figure: what is on its axes, and the curves; its caption names the seed, if `chance` plays a part."""
+    """One small figure: the labels of its axes, and its curves; the caption names the seed if `chance` plays a part."""
 
     title: str
     x_label: str
@@ -81,7 +81,7 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """Holds if every check as stated was shown; as corrected, if every corrected one was; else it fails."""
+        """Holds if every check was shown; holds as corrected if only checks of the stated form were not; else fails."""
         return verdict(self.checks)
 
 
@@ -90,16 +90,16 @@ def verdict(checks: Iterable[Check]) -> Verdict:
     made = list(checks)
     failed = [check.form for check in made if check.outcome != "shown"]
     if not failed:
-        return "holds" if made else "fails"  # nothing measured, nothing shown
+        return "holds" if made else "fails"  # nothing was measured, so nothing was shown
     corrected = any(check.form == "corrected" for check in made)
     return "holds as corrected" if corrected and set(failed) == {"stated"} else "fails"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim as data: a stable id, one line that says it, where the paper says it, how it is judged, what is run.
+    """A claim as data: a stable id, one line that states it, its source in the paper, how it is judged, what is run.
 
-    `quick` and `full` are the parameters of the two modes; `run` gets a runner to run simulations on, and them.
+    `quick` and `full` are the parameters of the two modes. `run` is called with a `Runner` and these parameters.
     """
 
     id: str
@@ -109,19 +109,19 @@ class Claim:
     run: Callable[..., Evidence]
     quick: Mapping[str, Any]
     full: Mapping[str, Any]
-    correction: str = ""  # what holds instead of the statement, where it needs a correction
+    correction: str = ""  # what holds instead, if the statement needs a correction
 
     @property
     def group(self) -> str:
-        """The part of the id before the stroke."""
+        """The part of the id before the slash."""
         return self.id.split("/")[0]
 
     def parameters(self, mode: str) -> dict[str, Any]:
-        """What the claim is run with in this mode."""
+        """The parameters of this mode."""
         return dict(self.full if mode == "full" else self.quick)
 
     def evaluate(self, runner: Runner) -> Evidence:
-        """Run it."""
+        """Run the claim in the mode of the runner."""
         return self.run(runner, **self.parameters(runner.mode))
 
 
@@ -138,7 +138,7 @@ def claim(
     full: Mapping[str, Any],
     correction: str = "",
 ) -> Callable[[Callable[..., Evidence]], Callable[..., Evidence]]:
-    """Enter a function into the list of claims. `full` names what differs from `quick`."""
+    """Register a function as a claim. `full` needs only the parameters that differ from `quick`."""
 
     def enter(run: Callable[..., Evidence]) -> Callable[..., Evidence]:
         if id in CLAIMS:
@@ -151,7 +151,7 @@ def claim(
 
 @dataclass(frozen=True)
 class ClaimRecord:
-    """A claim that was run: the claim in words, its parameters, its evidence. This is what is kept in a file."""
+    """A claim that was run: its words, its parameters, its evidence. This is what is kept in a file."""
 
     id: str
     statement: str
@@ -169,13 +169,13 @@ class ClaimRecord:
         return self.evidence.verdict
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, with the verdict in it for those who read only the file; infinities become strings."""
+        """Plain data, including the verdict for those who read only the file; infinities become strings."""
         plain: dict[str, Any] = _plain(asdict(self) | {"verdict": self.verdict})
         return plain
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ClaimRecord:
-        """The inverse of `to_json`; a KeyError or TypeError says that this is not such a file."""
+        """The inverse of `to_json`; raises KeyError or TypeError if the data are of another kind."""
         raw = _numbers({key: value for key, value in data.items() if key != "verdict"})
         found = raw.pop("evidence")
         panels = tuple(
@@ -191,7 +191,7 @@ def _curve(data: Mapping[str, Any]) -> Curve:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: tuples as lists, and numbers that JSON does not have as strings."""
+    """Prepare for JSON: tuples become lists, and numbers that JSON does not have become strings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """The inverse of `_plain`, but for tuples."""
+    """The inverse of `_plain`, except for tuples."""
     if isinstance(value, dict):
         if set(value) == {"number"}:
             return float(value["number"])

@@ -1,4 +1,4 @@
-"""Our own rules against the paper's: never refused, below a bound with smaller constants, and less regret."""
+"""Our own rules, exact and adaptive matching, against the paper's: no refusals, smaller bounds, less regret."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOTH = {"ExactMatching": ExactMatching(), "PaperMatching": PaperMatching()}
 def _worst_cases(
     runner: Runner, family: Family, label: str, schedule: Schedule, rounds: int, runs: int
 ) -> tuple[Check, Panel]:
-    """The worst regret of our rule over the worst of the paper's, on fresh runs, and a pilot of both over the gap."""
+    """Compare the worst regret of our rule with the paper's, on fresh runs; plot the pilots over the gap."""
     lines, measured, few = [], {}, max(runs // 4, 8)
     for place, (rule_name, rule) in enumerate(BOTH.items()):
         tried = pilot(runner, family, rule, schedule, rounds, few, 50 + place)

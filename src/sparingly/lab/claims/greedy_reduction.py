@@ -1,4 +1,4 @@
-"""The greedy reduction: what it achieves without an adversary, and how an adversary ruins it."""
+"""The greedy reduction: what it achieves without an adversary, and how an adversary defeats it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VACUOUS = (
 
 
 def _oblivious(rounds: int) -> dict[str, Budget]:
-    """Budgets in whole units that are there from the first round on."""
+    """Oblivious budgets in whole units, none of which starts at 0."""
     t = np.arange(1, rounds + 1)
     return {
         "a tenth of the rounds": Periodic(1, every=10),
@@ -51,9 +51,9 @@ def _reduction(
     runner: Runner, problem: Any, learner: Any, base: upper.Base | None, rounds: int, runs: int, x_label: str = "round",
     unit: int = 1, policies: int = 1,
 ) -> tuple[list[Check], list[Panel]]:  # fmt: skip
-    """Theorem 1 with published (if `base` has them) and with measured constants; an ask uses up `unit` of the budget.
+    """Check Theorem 1 with published constants, if there is a `base`, and with measured ones; an ask costs `unit`.
 
-    However many past `policies` are kept, the expected regret is the same; with more of them runs differ less.
+    The number of past `policies` that are kept does not change the expected regret; with more, runs differ less.
     """
     free = runner.simulate(problem, learner, Always(), Fixed(np.inf), rounds=rounds, runs=runs, stream=9)
     _, _, high = statistics.interval(free.regret, 2 * free.rounds.size)  # the other half of the alarm is for the check
@@ -82,7 +82,7 @@ def _reduction(
 
 
 def _times(schedule: Budget, unit: int, rounds: int) -> Budget:
-    """A schedule in units of `unit`: in an episode all H rewards are asked for, or none."""
+    """A schedule multiplied by `unit`: all H rewards of an episode are asked for, or none."""
     values: Any = schedule
     return Sequence([unit * values(t) for t in range(1, rounds + 1)])
 

@@ -53,10 +53,10 @@ def settings(dim: int, noise: float, delta: float, rounds: int) -> list[Setting]
 def below_in_most_runs(
     runner: Runner, where: Sequence[Setting], rule: Any, delta: float, runs: int, x_label: str = "round"
 ) -> tuple[list[Check], list[Panel]]:
-    """A bound that holds in all but a share δ of the runs, for all T at once, each run with its own budget.
+    """Check a bound that holds in all but a share δ of the runs, for all T at once, each run with its own budget.
 
-    Between checkpoints both regret and bound can only grow: where the regret at a checkpoint lies below the bound at
-    the one before, it has lain below it all the while.
+    Between checkpoints, regret and bound can only grow: if the regret at a checkpoint lies below the bound at the
+    previous one, it was below the bound all the time between them.
     """
     checks, panels = [], []
     for place, setting in enumerate(where):

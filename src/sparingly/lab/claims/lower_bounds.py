@@ -1,4 +1,4 @@
-"""The lower bounds: on the worst instance of each family, every policy of ours loses at least what they say."""
+"""The lower bounds: on the worst instance of each family, all our policies lose at least that much."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JUDGED = (
 
 
 def _tabular(arms: int) -> list[tuple[str, Any, Any]]:
-    """The policies for arms: two learners, and rules that ask differently or not at all."""
+    """The policies for arms: two learners, with rules that ask in different ways or not at all."""
     rules = (ExactMatching(), PaperMatching(), Greedy())
     listed: list[tuple[str, Any, Any]] = [(f"UCB1 · {name(rule)}", UCB1(arms), rule) for rule in rules]
     return [*listed, ("MOSS · ExactMatching", MOSS(arms), ExactMatching()), ("UCB1 · Never", UCB1(arms), Never())]
@@ -37,7 +37,7 @@ def _judge(
 ) -> Evidence:  # fmt: skip
     """One check for each policy on the instance that is worst for it; `bar` is the lower bound for 1, …, T, (T,).
 
-    And a control: a learner that asks in every round, whatever it costs, must stay below the bound everywhere; it is
+    As a control, a learner that asks in every round without a budget must stay below the bound on every instance: it is
     the budget that makes the difference.
     """
     checks, worst = [], {}

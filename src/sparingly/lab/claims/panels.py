@@ -16,15 +16,15 @@ Floats = NDArray[np.float64]
 
 
 def name(rule: Any) -> str:
-    """What a policy is called in tables and figures."""
+    """The name of a rule or learner in tables and figures."""
     return type(rule).__name__
 
 
 def along(result: Simulation, bound: Callable[[Floats], Floats]) -> Floats:
     """A bound at the checkpoints of a simulation, from the budgets recorded there: (runs, K), or (1, K) if all equal.
 
-    Between checkpoints B(t) is read as the next one recorded. B never decreases and bounds fall with B, so this bound
-    is at most the true one, and what stays below it stays below the true one.
+    Between checkpoints, B(t) is taken to be the next recorded budget. B never decreases and bounds fall with B, so this
+    bound is at most the true one: regret below it is below the true one too.
     """
     spans = np.diff(result.rounds, prepend=0)
     rows = result.budget if np.ptp(result.budget, axis=0).any() else result.budget[:1]

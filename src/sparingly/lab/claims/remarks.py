@@ -24,8 +24,8 @@ from sparingly.theory import upper
 def _spiteful_run(problem: Arms, learner: Any, rule: Any, rounds: int, seed: int) -> tuple[Floats, Floats, int, int]:
     """One run in which the budget is decided after the action: it grows only if the action was the worst arm.
 
-    The action is read off a copy of the agent before the budget is known; then the budget is granted and the agent
-    itself decides. Returns regret and B(t) of every round, how often the two actions differed, and the refusals.
+    A copy of the agent decides before the budget is known; then the budget is granted and the agent itself decides.
+    Returns regret and B(t) of every round, how often the two actions differed, and the number of refusals.
     """
     agent = Agent(learner, rule=rule, budget=0, seed=seed)
     random = np.random.default_rng(seed)

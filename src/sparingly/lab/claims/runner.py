@@ -1,4 +1,4 @@
-"""Where claims run their simulations: one seed, one mode, and one place through which all policies pass."""
+"""Runs the simulations of claims: one seed, one mode, and one place that all policies pass through."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _as_is(learner: Any, rule: Any) -> Policy:
 
 @dataclass
 class Runner:
-    """Runs simulations for a claim. `change` may replace learners and rules, to see whether a claim notices."""
+    """Runs simulations for a claim. `change` may replace learners and rules, to test whether the claim notices."""
 
     mode: str = "quick"
     seed: int = 0
@@ -32,7 +32,7 @@ class Runner:
         self, problem: Any, learner: Any, rule: Any, budget: Any, *, rounds: int, runs: int, stream: int = 0,
         checkpoints: int = MARKS,
     ) -> Simulation:  # fmt: skip
-        """As `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
+        """Like `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
         learner, rule = self.change(learner, rule)
         self.tell(f"{type(rule).__name__}, {rounds:,} rounds × {runs:,} runs")
         return simulate(

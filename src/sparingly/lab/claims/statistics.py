@@ -1,13 +1,13 @@
-"""How claims are judged: statistical tests that give a `Check`. Each has a chance of a false alarm of at most ALARM.
+"""The statistical tests that judge claims. Each returns a `Check` with a chance of a false alarm of at most ALARM.
 
 A check is "shown" if the whole interval of the test lies on the right side of the bar, "refuted" if the whole interval
-lies on the wrong side, and "open" otherwise. An interval has two ends, and each is missed with probability ALARM; but
-only one of the two can make the outcome wrong.
+lies on the wrong side, and "open" otherwise. Each end of an interval is missed with probability ALARM, but only one of
+the two can make the outcome wrong.
 
-Two tests ask for no more than independent runs: Clopper and Pearson's for probabilities, and `below_for_any_law` for
-losses that cannot exceed a known amount. The others, Student's for means (split evenly, Bonferroni, over whatever is
-compared at once), Fieller's for ratios and least squares for growth, rest on means over runs being normal. Regret is
-skewed, so with few runs that is a supposition, and the name of each such test says so.
+Two tests assume no more than independent runs: Clopper and Pearson's for probabilities, and `below_for_any_law` for
+losses that cannot exceed a known amount. The others assume that means over runs are normal: Student's test for means
+(with a Bonferroni correction for whatever is compared at once), Fieller's for ratios, and least squares for growth.
+Regret is skewed, so with few runs this is an assumption, and the name of each such test says so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NORMAL = "if means are normal"
 
 
 def interval(samples: ArrayLike, parts: int = 1, axis: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Mean over runs and Student's interval: one side is missed with probability ALARM / parts."""
+    """Mean over runs and Student's interval; each end is missed with probability ALARM / parts."""
     values = np.asarray(samples, dtype=np.float64)
     n = values.shape[axis]
     mean = values.mean(axis=axis)
@@ -42,19 +42,19 @@ def interval(samples: ArrayLike, parts: int = 1, axis: int = 0) -> tuple[Floats,
 
 
 def quantile(degrees: int, parts: int = 1) -> float:
-    """Of Student's distribution, for one side and one of `parts` comparisons made at once."""
+    """The quantile of Student's distribution for one end, when `parts` comparisons are made at once."""
     return float(stats.t.isf(ALARM / parts, degrees))
 
 
 def outcome_of(low: float, high: float, relation: Relation, bar: float) -> Outcome:
-    """Where an interval lies."""
+    """The outcome of a check, from where its interval lies."""
     if relation == "≥":
         low, high, bar = -high, -low, -bar
     return "shown" if high < bar else "refuted" if low > bar else "open"
 
 
 def exact(says: str, value: float, relation: Literal["≤", "≥", "="], bar: float, form: Form = "") -> Check:
-    """A comparison without chance: counts, and what holds in every single run."""
+    """A comparison without chance: a count, or what holds in every single run."""
     holds = {"≤": value <= bar, "≥": value >= bar, "=": value == bar}[relation]
     outcome: Outcome = "shown" if holds else "refuted"
     return Check(says, float(value), relation, float(bar), float(value), float(value), outcome, "exact", 0.0, form)
@@ -73,8 +73,8 @@ def mean(says: str, samples: ArrayLike, relation: Relation, bar: float, form: Fo
 def below_curve(says: str, samples: ArrayLike, bound: ArrayLike, estimates: int = 1) -> Check:
     """The mean over runs against the mean of a bound at every checkpoint: `samples` (runs, K), `bound` too or (K,).
 
-    What is tested is the mean of the difference, run by run; it is shown as a share of the bound. `estimates` counts
-    the estimates at stake: 2 if the bound itself was estimated, with a chance of ALARM / 2 to be wrong.
+    The test is on the mean of the difference, run by run; it is reported as a share of the bound. `estimates` is the
+    number of estimates: 2 if the bound itself was estimated, with a chance of ALARM / 2 to be wrong.
     """
     values, bars = np.asarray(samples, dtype=np.float64), np.asarray(bound, dtype=np.float64)
     marks, scale = values.shape[1], np.broadcast_to(bars, values.shape).mean(axis=0)
@@ -86,7 +86,7 @@ def below_curve(says: str, samples: ArrayLike, bound: ArrayLike, estimates: int 
 
 
 def below_for_any_law(says: str, samples: ArrayLike, bound: ArrayLike, most: ArrayLike) -> Check:
-    """As `below_curve`, for independent runs with losses between 0 and `most` (K,), whatever their law.
+    """Like `below_curve`, for independent runs with losses between 0 and `most` (K,), whatever their distribution.
 
     Let S be the largest (loss − bound)/most of a run at any checkpoint, s the largest S of n runs, and
     p = 1 − ALARM^(1/n). Only with probability ALARM are all n of them below the (1 − p)-quantile of S; otherwise S ≤ s
@@ -115,7 +115,7 @@ def below_for_any_law(says: str, samples: ArrayLike, bound: ArrayLike, most: Arr
 
 
 def below_everywhere(says: str, samples: Sequence[ArrayLike], bar: float) -> Check:
-    """The mean on each of several instances against a number: all must lie below it. As multiples of it."""
+    """The mean on each of several instances against a number: all must lie below it. Reported as multiples of it."""
     parts = [tuple(float(x) for x in interval(np.asarray(one) / bar, len(samples))) for one in samples]
     middle, low, high = max(parts, key=lambda part: part[2])
     refuted = any(part[1] > 1.0 for part in parts)
@@ -125,7 +125,7 @@ def below_everywhere(says: str, samples: Sequence[ArrayLike], bar: float) -> Che
 
 
 def above_somewhere(says: str, samples: Sequence[ArrayLike], bar: float, form: Form = "") -> Check:
-    """The worst of several instances against a lower bound: at least one mean must lie above it. As multiples of it."""
+    """The worst of several instances against a lower bound: some mean must exceed it. Reported as multiples of it."""
     parts = [tuple(float(x) for x in interval(np.asarray(one) / bar, len(samples))) for one in samples]
     middle, low, high = max(parts, key=lambda part: part[1])
     outcome: Outcome = (
@@ -139,9 +139,9 @@ def above_somewhere(says: str, samples: Sequence[ArrayLike], bar: float, form: F
 def chance(
     says: str, events: ArrayLike, relation: Relation, bar: float, form: Form = "", certain: ArrayLike | None = None
 ) -> Check:
-    """The probability of an event, seen or not in each run, against a number.
+    """The probability of an event that each run shows or does not show, against a number.
 
-    Where it cannot be seen for sure, `events` says in which runs it may have happened, `certain` in which it did.
+    If a run does not always tell for sure, `events` says in which runs it may have happened, `certain` in which it did.
     """
     seen = np.asarray(events, dtype=bool)
     n, k = seen.size, int(seen.sum())
@@ -155,7 +155,7 @@ def chance(
 def ratio(
     says: str, over: ArrayLike, under: ArrayLike, relation: Relation, bar: float, form: Form = "", paired: bool = True
 ) -> Check:
-    """The ratio of two means against a number; the runs are paired by their seeds, or independent of each other."""
+    """The ratio of two means against a number; runs are paired by their seeds, or independent."""
     a, b = np.asarray(over, dtype=np.float64), np.asarray(under, dtype=np.float64)
     low, high = fieller(a, b, paired)
     value = float(a.mean() / b.mean()) if b.mean() else math.nan
@@ -199,9 +199,9 @@ def growth(
 ) -> list[Check]:  # fmt: skip
     """Whether the means grow like x^exponent: at most, and, `from_below`, at least.
 
-    If x is the horizon, up to one logarithm, as the bounds have logarithms of T: the bars are the slopes, over the same
-    x, of x^exponent · log(x) and of x^exponent / log(x). In anything else the bounds have none; then the bars are the
-    slopes that make a difference of `factor` over the whole range of x.
+    If x is the horizon, up to one logarithm, because the bounds have logarithms of T: the bars are the slopes, over the
+    same x, of x^exponent · log(x) and of x^exponent / log(x). In other variables the bounds have no logarithms; then
+    the bars are the slopes that make a difference of `factor` over the whole range of x.
     """
     value, low, high = slope(x, samples)
     logs = np.log(np.asarray(x, dtype=np.float64))

@@ -1,14 +1,14 @@
 """The worst case over the gap between actions: a pilot finds it, fresh runs measure it.
 
-What any policy loses is at most the gap times T, so gaps that shrink like the theorem's rate cannot break it, and a
-fixed gap is soon learned; what matters lies between. So a pilot tries all gaps from half of what the budget could just
-tell apart up to the largest, each twice the one before; another, if there are runs to spare, tells the three apart that
-cost most; and the worst is then played with other seeds: to have chosen it does not bias what is measured.
+A policy loses at most the gap times T, so tiny gaps cost little, and a large gap is soon learned: the worst gap lies
+between. A pilot tries gaps from half of what the budget can just tell apart up to the largest, each twice the one
+before. If there are enough runs, a second pilot compares the three that cost most. The worst gap is then simulated with
+other seeds, so that having chosen it does not bias the measurement.
 
-Orders show only where nothing else does. The paper's rule asks about an arm B/(16A) times, rounded up, and with two or
-three asks rounding and ties decide: so the smallest budget of the profiles pays for twenty, and the good arm stands in
-the middle, where breaking ties by lowest index helps as often as it hurts. And with asks in most rounds it is T that
-limits regret, not B: so the largest budget of the profiles is T/10.
+The order of growth shows only if nothing else interferes. The paper's rule asks about an arm B/(16A) times, rounded up.
+With two or three asks, rounding and ties decide, so the smallest budget of the profiles pays for twenty, and the good
+arm is in the middle, where breaking ties by lowest index helps as often as it hurts. With asks in most rounds, T limits
+regret, not B, so the largest budget of the profiles is T/10.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparingly.problems import Arms, Episodic, Linear, hypercube
 PILOT, SECOND_PILOT = 1_000, 2_000  # their streams begin here
 HORIZONS = (16_000, 128_000, 1_024_000)
 LONGER = (16_000, 64_000, 256_000, 1_024_000, 4_096_000)
-FACTOR = 1.5  # where no logarithm is allowed for: how far a rule may be off over the whole range
+FACTOR = 1.5  # if no logarithm is allowed for: how far a rule may be off over the whole range
 JUDGED = (
     "The slope of the logarithm of regret over that of what is varied must match the exponent for every rule, from "
     "above and from below: with T up to one logarithm, as bounds have logarithms of T; with anything else up to a "
@@ -42,7 +42,7 @@ JUDGED = (
 
 @dataclass(frozen=True)
 class Family:
-    """Problems that differ in their gap only, and the learner for them."""
+    """Problems that differ only in their gap, and the learner for them."""
 
     make: Callable[[float], tuple[Any, Any]]  # gap → problem, learner
     unit: Callable[[float], float]  # B → the gap that B asks can just tell apart
@@ -90,7 +90,7 @@ def of_episodes(make: Callable[..., Any], sparse: bool = False) -> Family:
 def pilot(
     runner: Runner, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
 ) -> dict[float, Floats]:
-    """The regrets of some runs for every gap."""
+    """The regrets of a few runs for every gap."""
     return {
         gap: regrets_at_gap(runner, family, gap, rule, schedule, rounds, runs, PILOT + stream)
         for gap in family.gaps(schedule(rounds))
@@ -100,7 +100,7 @@ def pilot(
 def worst_regrets(
     runner: Runner, family: Family, rule: Any, schedule: Schedule, rounds: int, runs: int, stream: int = 0
 ) -> Floats:
-    """The regrets of fresh runs for the gap that costs most, found by two pilots with up to 40 and 200 runs a gap."""
+    """The regrets of fresh runs for the gap that costs most, found by two pilots with up to 40 and 200 runs per gap."""
     first, second = (max(min(runs // part, most), 4) for part, most in ((10, 40), (4, 200)))
     tried = pilot(runner, family, rule, schedule, rounds, first, stream)
     if second > first:
