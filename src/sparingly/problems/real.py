@@ -1,6 +1,6 @@
 """Problems from data that people have: rounds in a table, with the reward of every action, or a log of one action each.
 
-The sets come with packages of the extra `data`; nothing is downloaded. `reading.py` makes the same from your own files.
+The sets come with packages of the extra `data`; nothing is downloaded. `tables.py` makes the same from your own files.
 """
 
 from __future__ import annotations
