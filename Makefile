@@ -8,10 +8,10 @@ RLBERRY := .venv-rlberry
 # as plain Python, with the tests that are quick that way; the laboratory and the service have no compiled functions.
 COVERED_PLAIN = agent budgets budget_is_hard hard_instances learners ledger problems randomness rules saving testing vectors withdraw
 COVERED_DIGESTS = episodic linear simulate
-COVERED_COMPILED = client episodic gym judging lab linear logged openapi planning report serve_api serve_reading theory
+COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test coverage docs browser postgres bench bench-service bench-peers peers figures gallery episodes clean
+.PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers figures gallery episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running every claim of the paper and judging it (about three minutes; an interrupted run resumes)"
@@ -25,6 +25,13 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/mypy
 	@echo "== Tests (pytest, on all cores)"
 	$(BIN)/pytest -n auto
+
+check: $(VENV)/ready
+	@echo "== The quick checks: lint, format, types and the tests of the core; no browser, no database, no cluster"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto -m 'core and not slow' tests
 
 coverage: $(VENV)/ready postgres
 	@echo "== Coverage of the quicker tests: the core with the compiler off, the laboratory and the service with it on"
@@ -52,6 +59,10 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.linear
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
+
+bench-versions: $(VENV)/ready
+	@echo "== This working tree against another version (make bench-versions OLD=v0.1.0), in turns; about two minutes"
+	$(BIN)/python -m benchmarks.versions $(OLD)
 
 bench-service: $(VENV)/ready
 	@echo "== Measuring the service's durable decisions per second against an application that does one insert (about five minutes)"

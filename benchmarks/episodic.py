@@ -19,7 +19,7 @@ import sparingly as sp
 from benchmarks import c_program
 from benchmarks.timing import race, report
 from sparingly.budgets import as_budget
-from sparingly.engine.episodic_plan import EpisodicPlan
+from sparingly.episodic.simulator import EpisodicSimulator
 from sparingly.problems import Episodic
 from sparingly.randomness import keys
 
@@ -53,10 +53,10 @@ def sparse() -> Episodic:
 
 def ours(problem: Episodic, episodes: int) -> Callable[[], tuple[np.ndarray, float]]:
     """The compiled loop, asking always: the plays of each cell and the regret of simulate()'s first run."""
-    plan = EpisodicPlan(problem, LEARNER, sp.Always(), as_budget(math.inf), np.array([episodes]), True)
+    simulator = EpisodicSimulator(problem, LEARNER, sp.Always(), as_budget(math.inf), np.array([episodes]), True)
 
     def run() -> tuple[np.ndarray, float]:
-        record, _ = plan.run_compiled(episodes, np.random.SeedSequence(0).spawn(1)[0], lambda done: None)
+        record, _ = simulator.run_compiled(episodes, np.random.SeedSequence(0).spawn(1)[0], lambda done: None)
         return record.plays, float(record.regret[0])
 
     return run

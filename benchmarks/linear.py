@@ -11,15 +11,16 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from sparingly.families import linear
 
 import sparingly as sp
 from benchmarks import c_program
 from benchmarks.timing import race, report
-from sparingly.engine import linear as engine
-from sparingly.engine.plan import Record
-from sparingly.families import linear
 from sparingly.ledger import UNLIMITED
+from sparingly.linear import fixed_set as loop
+from sparingly.linear.family import make_memory, make_pair
 from sparingly.randomness import keys
+from sparingly.simulation.record import new_record
 
 ARMS, NOISE, DELTA = 20, 0.1, 0.05
 
@@ -38,15 +39,14 @@ def ours(features: np.ndarray, theta: np.ndarray, rounds: int, key: np.uint64) -
 
     def run() -> np.ndarray:
         learner = sp.OFUL(d, noise=NOISE, delta=DELTA)
-        words = linear.remember(learner, sp.Always(), np.uint64(0), together=True)
-        marks = np.array([rounds])
-        empty = [np.zeros(1, dtype=np.int64) for _ in range(3)]
-        record = Record(marks, np.zeros(1), *empty, np.zeros(arms, dtype=np.int64))
+        words = make_memory(make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
+        record = new_record(np.array([rounds]), arms)
         kept = arms if fixed_set else 0
-        fixed = engine.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
+        fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         if fixed_set:
-            engine.begin(words, features[0], fixed, theta)
-        engine.run_block(words, engine.World(theta, NOISE, key), record, 0, features, fixed, tape, 1, np.zeros(2))
+            loop.begin(words, features[0], fixed, theta)
+        truth = loop.TrueLinear(theta, NOISE, key)
+        loop.run_block(words, None, truth, record, 0, features, fixed, tape, 1, np.zeros(2))
         return record.plays
 
     return run

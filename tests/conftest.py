@@ -1,4 +1,4 @@
-"""What the tests share: which learners, rules and budgets there are, and a quiet Hypothesis profile."""
+"""What the tests share: which learners, rules and budgets there are, markers by what a test needs, and Hypothesis."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import sparingly as sp
+from sparingly.protocol import SETTINGS
+from sparingly.rules import RULES as KINDS
+from sparingly.tabular.learners import LEARNERS as TABULAR
 
 settings.register_profile("sparingly", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sparingly")
 
-LEARNERS = {
-    "UCB1": lambda arms, contexts, **options: sp.UCB1(arms, contexts, **options),
-    "MOSS": lambda arms, contexts, **options: sp.MOSS(arms, contexts, **options),
-}
-RULES = [
-    sp.Always(),
-    sp.Never(),
-    sp.Greedy(),
-    sp.Greedy(policies=3),
-    sp.PaperMatching(),
-    sp.ExactMatching(),
-    sp.Matching(alpha=1.0, beta=0.5),
-]
+ROOT = Path(__file__).parent.parent
+CORE = (  # what `make check` runs, but for the tests that are marked slow
+    *("agent", "budgets", "ledger", "randomness", "saving", "settings", "structure", "testing", "vectors", "withdraw"),
+    *("rules", "tabular", "linear", "episodic", "simulation", "properties", "frozen", "theory", "problems"),
+)
+NEEDS = {  # the fixture or parameter that tells, and the marker
+    "browser": "browser", "postgres": "postgres", "two_processes": "postgres", "ray_head": "cluster", "ray": "cluster",
+    "dask": "cluster",
+}  # fmt: skip
+
+# Every learner for arms and every rule of the registries: the tests that compare all paths take them from here.
+LEARNERS = {learner.__name__: learner for learner in TABULAR}
+RULES = {setting: [e for kind in KINDS if setting in kind.functions for e in kind.examples()] for setting in SETTINGS}
 BUDGETS = [
     sp.budgets.Linear(0.3),
     sp.budgets.Polynomial(0.7),
@@ -40,6 +43,21 @@ BUDGETS = [
     sp.budgets.Bernoulli(0.4),
     sp.budgets.Sequence(np.cumsum(np.arange(300) % 3 == 0)),
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the core by where they are, and those that need more than Python by their fixtures."""
+    for item in items:
+        inside = item.path.is_relative_to(ROOT / "tests")
+        place = (
+            item.path.relative_to(ROOT / "tests").parts[0].removesuffix(".py").removeprefix("test_") if inside else ""
+        )
+        if place in CORE:
+            item.add_marker("core")
+        chosen = getattr(item, "callspec", None)
+        for need in (*getattr(item, "fixturenames", ()), *(chosen.params.values() if chosen else ())):
+            if isinstance(need, str) and need in NEEDS:
+                item.add_marker(NEEDS[need])
 
 
 def same(first: sp.Simulation, second: sp.Simulation) -> None:
@@ -52,8 +70,7 @@ def interpreted(module: str) -> Any:
     """What `digest()` of a test module gives with the compiler switched off."""
     code = f"import json; from {module} import digest; print(json.dumps(digest()))"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    root = Path(__file__).parent.parent
-    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=root, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

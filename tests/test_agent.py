@@ -16,7 +16,7 @@ from sparingly.testing import Scripted
 
 
 def fingerprint(agent: sp.Agent) -> tuple:
-    return agent._mind.words.tobytes(), tuple(agent._awaited.items()), agent._scheduled
+    return agent._family.words.tobytes(), tuple(agent._awaited.items()), agent._scheduled
 
 
 def test_the_design_example(tmp_path):
@@ -190,10 +190,10 @@ def test_a_failing_learner_changes_nothing():
     agent = sp.Agent(Fails(2), rule=sp.Greedy(), budget=5, seed=0)
     for _ in range(2):
         agent.observe(agent.decide().id, 0.5)
-    before = fingerprint(agent), agent._mind.custom.random.bit_generator.state
+    before = fingerprint(agent), agent._family.python.random.bit_generator.state
     with pytest.raises(RuntimeError, match="out of order"):
         agent.decide()
-    assert (fingerprint(agent), agent._mind.custom.random.bit_generator.state) == before
+    assert (fingerprint(agent), agent._family.python.random.bit_generator.state) == before
 
 
 def test_names_of_ones_own_do_not_clash():
@@ -270,5 +270,5 @@ def test_the_learner_of_greedy_lives_through_asked_rounds_only():
         d = agent.decide()
         if d.ask:
             agent.observe(d.id, 1.0)
-    assert agent._mind.memory.clock[0] == 3
+    assert agent._family.memory.clock[0] == 3
     assert agent.decisions == 10

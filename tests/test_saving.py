@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sparingly as sp
 from sparingly import saving
+from sparingly.saving import dumps
 from tests.conftest import LEARNERS, RULES
 
 
@@ -44,7 +45,7 @@ def go_on(agent: sp.Agent, rounds: int, seed: int) -> list[sp.Decision]:
     return decisions
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("rule", RULES["tabular"], ids=repr)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("ties", ["first", "random"])
 def test_resumes_with_identical_decisions(tmp_path, learner, rule, ties):
@@ -52,7 +53,7 @@ def test_resumes_with_identical_decisions(tmp_path, learner, rule, ties):
     go_on(agent, 80, seed=0)
     agent.save(tmp_path / "a.json")
     loaded = sp.Agent.load(tmp_path / "a.json")
-    assert loaded._mind.words.tobytes() == agent._mind.words.tobytes()
+    assert dumps(loaded) == dumps(agent)
     assert go_on(loaded, 80, seed=1) == go_on(agent, 80, seed=1)
     assert repr(loaded) == repr(agent)
 
@@ -109,7 +110,7 @@ def test_every_changed_character_is_refused_or_means_the_same(tmp_path_factory, 
         loaded = sp.Agent.load(path)
     except sp.UnreadableFile:
         return
-    assert loaded._mind.words.tobytes() == agent._mind.words.tobytes()
+    assert dumps(loaded) == dumps(agent)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{}", '{"format": "other"}', '"x"', "[" * 100_000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparingly.compiling import compiled
+from sparingly.numba_support import compiled
 from sparingly.vectors import dot, dot_at
 
 

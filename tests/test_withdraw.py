@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sparingly as sp
 from sparingly.errors import InvalidInput, NotAwaited
-from sparingly.families import linear
+from sparingly.linear import round as linear
 from sparingly.saving import dumps, loads
 
 CONTEXTS = [[[0.6, 0.8], [1.0, 0.0], [0.0, 0.5]], [[0.1, -0.9], [0.3, 0.3], [0.0, 1.0]]]
@@ -94,10 +94,10 @@ def test_taking_back_undoes_an_ask_about_features():
     before = dumps(agent)
     agent.predict(np.eye(4))
     assert dumps(agent) == before  # looking changes nothing
-    linear.freshen_now(agent._mind.words)  # as the next decision would
-    asked = agent._mind.memory.asked
+    linear.freshen_now(agent._family.words)  # as the next decision would
+    asked = agent._family.memory.asked
     np.testing.assert_allclose(asked.inverse, np.linalg.inv(V), rtol=0, atol=1e-12)
-    assert asked.numbers[0] == pytest.approx(np.linalg.slogdet(V)[1], abs=1e-11)
+    assert asked.sizes["log_det"][0] == pytest.approx(np.linalg.slogdet(V)[1], abs=1e-11)
     assert agent.ledger.spent == len(left)
 
 

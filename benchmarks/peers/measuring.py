@@ -20,8 +20,8 @@ from benchmarks.peers.candidates import everybody
 from benchmarks.peers.ours import OURS
 from benchmarks.peers.rounds import Candidate, Trial, present, run
 from benchmarks.timing import Timing, timings
-from sparingly.engine.progress import Progress
 from sparingly.problems.real import Table, built_in
+from sparingly.simulation.progress import Progress
 
 PILOTS = (10**6, 10**6 + 1)  # seeds of the pilot runs, which no other run has
 SPEED_DATA, SPEED_SHARE = "image_segments", 0.1

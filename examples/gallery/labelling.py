@@ -19,9 +19,9 @@ from common import BUDGET, Options, curves, interval, leave, legend, options, pa
 from matplotlib.figure import Figure
 
 import sparingly as sp
-from sparingly.engine.progress import Progress
 from sparingly.problems.real import Table, classification
 from sparingly.serve.testserver import service
+from sparingly.simulation.progress import Progress
 
 DAYS, HOURS, LABELS = 10, 8, 60  # of a run; of a day; what an annotator may be asked each day
 BUSY = 14  # an annotator takes up 0 … 14 asks an hour, at random

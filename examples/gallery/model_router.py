@@ -20,7 +20,7 @@ from common import Floats, Options, budget_line, curves, interval, leave, legend
 from matplotlib.figure import Figure
 
 import sparingly as sp
-from sparingly.engine.progress import Progress
+from sparingly.simulation.progress import Progress
 
 PRICES = {"small": 1.0, "medium": 2.0, "large": 4.0}  # of a verdict on an answer of each model, in cents
 MONEY = 0.2  # cents for each request

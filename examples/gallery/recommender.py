@@ -18,9 +18,9 @@ from common import Options, budget_line, curves, interval, leave, legend, option
 from matplotlib.figure import Figure
 
 import sparingly as sp
-from sparingly.engine.progress import Progress
 from sparingly.lab.table_runs import Uniform, agent_for
 from sparingly.problems.real import Table, movielens
+from sparingly.simulation.progress import Progress
 
 SHARE = 0.05  # of all visits may be asked about
 ANSWERED, WAIT = 0.8, 200  # the share of asks that is ever answered; after how many visits, in the mean

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from sparingly import budgets, contexts, features, problems, theory
 from sparingly.agent import Agent
-from sparingly.engine import Simulation, simulate
 from sparingly.errors import (
     Conflict,
     ContractBroken,
@@ -23,7 +22,8 @@ from sparingly.errors import (
 from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
 from sparingly.ledger import Ledger
 from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
-from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching
+from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching, Rule
+from sparingly.simulation.simulate import Simulation, simulate
 from sparingly.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ else:
 __all__ = [
     "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "Conflict", "ContractBroken",
     "Decision", "ExactMatching", "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never",
-    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "ServiceError",
+    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
     "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
     "budgets", "contexts", "features", "problems", "simulate", "theory",
 ]  # fmt: skip

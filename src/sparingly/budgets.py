@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import number, table, whole
-from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.history import History
-from sparingly.ledger import GRANTED, ROUNDING, UNIT, UNLIMITED, Ledger, budget_in_units
+from sparingly.ledger import ROUNDING, UNIT, UNLIMITED, Ledger, budget_in_units
+from sparingly.numba_support import compiled
+from sparingly.validation import number, table, whole
 
 Integers = NDArray[np.int64]
 
@@ -94,7 +94,7 @@ class Schedule(Budget):
         units = int(budget_in_units(self(round)))
         if units < before:
             raise InvalidInput(f"a budget only grows, but {self!r} falls to {self(round):g} in round {round}")
-        ledger.account[GRANTED] = min(int(ledger.account[GRANTED]) + units - before, UNLIMITED)
+        ledger.granted_units = min(ledger.granted_units + units - before, UNLIMITED)
         return units
 
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import table, whole
 from sparingly.errors import InvalidInput
 from sparingly.history import History
+from sparingly.validation import table, whole
 
 Integers = NDArray[np.int64]
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import table, whole
 from sparingly.contexts import Adaptive, Tape
 from sparingly.errors import InvalidInput
+from sparingly.validation import table, whole
 
 Floats = NDArray[np.float64]
 

@@ -17,16 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Schedule
-from sparingly.checks import indices, number, shown, table, whole
 from sparingly.contexts import Contexts, Iid
-from sparingly.engine.progress import Progress
+from sparingly.episodic.learner import EpisodicLearner
 from sparingly.errors import InvalidInput, MissingExtra
-from sparingly.learners.episodic import EpisodicLearner
 from sparingly.ledger import Ledger, cost_in_units
 from sparingly.problems.episodic import Episodic, Successor
 from sparingly.protocol import QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import Rule
+from sparingly.simulation.progress import Progress
+from sparingly.validation import indices, number, shown, table, whole
 
 try:
     import gymnasium

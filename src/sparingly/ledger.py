@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import number
-from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
+from sparingly.numba_support import compiled, record
+from sparingly.validation import number
 
 UNIT = 1_000_000  # one unit of budget, in millionths
 UNLIMITED = 2**62  # what an infinite budget is in millionths; spending stops counting there
@@ -23,37 +23,42 @@ MOST_BUDGET = 4e12  # the largest finite budget
 ROUNDING = 4.5e-16  # two units in the last place: 0.29 · 100 is meant to be 29
 MOST_COST = 1e9  # the costs of all cells together stay below this, so that 16·C fits into 64 bits with room
 
-GRANTED, SPENT, REFUSED = 0, 1, 2  # places in an account
+ACCOUNT = record(granted=np.int64, spent=np.int64, refused=np.int64)  # the first two in millionths
 
-Account = NDArray[np.int64]
+Account = NDArray[Any]  # (1,) of ACCOUNT
+
+
+def open_account() -> Account:
+    """Nothing granted, nothing spent."""
+    return np.zeros(1, dtype=ACCOUNT)
 
 
 @compiled
 def can_pay(account: Account, cost: int) -> bool:
     """Whether `cost` can still be paid: spent + cost ≤ B(t)."""
-    return bool(account[GRANTED] >= UNLIMITED or account[SPENT] + cost <= account[GRANTED])
+    return bool(account[0].granted >= UNLIMITED or account[0].spent + cost <= account[0].granted)
 
 
 @compiled
 def spend(account: Account, cost: int, times: int) -> None:
     """Count `times` payments that were checked before; under no limit the sum stops at UNLIMITED."""
     if cost > 0:
-        room = (UNLIMITED - account[SPENT]) // cost
-        account[SPENT] = account[SPENT] + times * cost if times <= room else UNLIMITED
+        room = (UNLIMITED - account[0].spent) // cost
+        account[0].spent = account[0].spent + times * cost if times <= room else UNLIMITED
 
 
 @compiled
 def refund(account: Account, cost: int) -> None:
     """Take one payment back; a sum that has stopped counting stays where it is."""
-    if account[SPENT] < UNLIMITED:
-        account[SPENT] -= cost
+    if account[0].spent < UNLIMITED:
+        account[0].spent -= cost
 
 
 @compiled
 def charge(account: Account, cost: int) -> bool:
     """Pay `cost` if the budget allows it; otherwise change nothing but the count of refusals."""
     if not can_pay(account, cost):
-        account[REFUSED] += 1
+        account[0].refused += 1
         return False
     spend(account, cost, 1)
     return True
@@ -99,31 +104,54 @@ class Ledger:
     """
 
     def __init__(self, budget: float = 0.0, account: Account | None = None) -> None:
-        self.account: Account = np.zeros(3, dtype=np.int64) if account is None else account
+        self.attach(open_account() if account is None else account)
         if account is None:
             self.grant_to(budget)
+
+    def attach(self, account: Account) -> None:
+        """Keep this account from now on: the memory that holds it may have moved."""
+        self.account = account
+        self._granted, self._spent, self._refused = (account[name] for name in ("granted", "spent", "refused"))
+
+    @property
+    def granted_units(self) -> int:
+        """B(t) in millionths. Setting it is for those who check it themselves."""
+        return int(self._granted[0])
+
+    @granted_units.setter
+    def granted_units(self, units: int) -> None:
+        self._granted[0] = units
+
+    @property
+    def spent_units(self) -> int:
+        """What was spent, in millionths. Setting it is for those who check it themselves."""
+        return int(self._spent[0])
+
+    @spent_units.setter
+    def spent_units(self, units: int) -> None:
+        self._spent[0] = units
 
     @property
     def granted(self) -> float:
         """All that was ever granted: B(t)."""
-        return float(in_amounts(self.account[GRANTED]))
+        return float(in_amounts(self.granted_units))
 
     @property
     def spent(self) -> float:
         """All that was paid for asking."""
-        return float(in_amounts(self.account[SPENT]))
+        return float(in_amounts(self.spent_units))
 
     @property
     def left(self) -> float:
         """What can still be spent."""
-        if self.account[GRANTED] >= UNLIMITED:
+        if self.granted_units >= UNLIMITED:
             return math.inf
-        return float(in_amounts(self.account[GRANTED] - self.account[SPENT]))
+        return float(in_amounts(self.granted_units - self.spent_units))
 
     @property
     def refused(self) -> int:
         """How often a rule wanted to ask and the budget did not allow it."""
-        return int(self.account[REFUSED])
+        return int(self._refused[0])
 
     def charge(self, cost: float) -> bool:
         """Pay for one ask, or refuse and count the refusal."""
@@ -131,15 +159,20 @@ class Ledger:
 
     def grant(self, amount: float) -> None:
         """Add to the budget."""
-        extra = _one_budget(amount, "a grant")
-        self.account[GRANTED] = min(UNLIMITED, int(self.account[GRANTED]) + extra)
+        self.granted_units = min(UNLIMITED, self.granted_units + _one_budget(amount, "a grant"))
 
     def grant_to(self, total: float) -> None:
         """Raise the budget to `total`, everything granted before included. It can never shrink."""
         units = _one_budget(total, "a budget")
-        if units < self.account[GRANTED]:
+        if units < self.granted_units:
             raise InvalidInput(f"a budget only grows: it is {self.granted:g} already and cannot become {total:g}")
-        self.account[GRANTED] = units
+        self.granted_units = units
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"account": self.account}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.attach(state["account"])
 
     def __repr__(self) -> str:
         return f"Ledger(granted={self.granted:g}, spent={self.spent:g}, refused={self.refused})"

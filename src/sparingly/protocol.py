@@ -1,6 +1,14 @@
-"""The interaction in one screen: what a decision is, and what a learner, a rule and a problem must offer.
+"""The interaction in one screen: Decision, Question, Learner, QueryRule, Family, Problem.
 
-Each round: see a context, `choose` an action, decide whether to ask, and if asked, `learn` from the answer.
+Every round goes the same way, in every setting (arms, features, episodes):
+
+    propose    the learner names an action for the context
+    Question   what is known about it: how often it was asked about, how wide its interval is, what asking costs
+    asks       the rule looks at the Question and wants to ask, or not
+    settle     the ledger has the last word: the ask is charged and counted
+    learn      the answer comes, now or later, and the learner takes it in
+
+The Agent, the simulator and the service go this way with the same functions.
 """
 
 from __future__ import annotations
@@ -10,8 +18,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.errors import InvalidInput
+
 Floats = NDArray[np.float64]
-State = dict[str, NDArray[Any]]  # what a learner remembers: named arrays, so that anyone can copy and save it
+Integers = NDArray[np.int64]
+State = dict[str, NDArray[Any]]  # what a learner in plain Python remembers: named arrays, so that anyone can save it
+SETTINGS = {"tabular": "arms", "linear": "features", "episodic": "episodes"}  # by name, and as messages call them
 
 
 class Decision(NamedTuple):
@@ -24,24 +36,73 @@ class Decision(NamedTuple):
     threshold: float  #: the rule asks while the width is at or above it; NaN for a rule of one's own
 
 
-class Question(NamedTuple):
-    """What a rule may look at before it decides whether to ask about one cell (context, action)."""
+class Units(NamedTuple):
+    """The amounts of a Question as the ledger counts them: whole millionths, exact."""
 
-    round: int  #: t, the rounds the learner has lived through, this one included
-    asked: int  #: n^q: how often this cell was asked for before
-    width: float  #: sqrt(6 log(Mt) / (n^q ∨ 1)), the interval of the paper
+    cost: int
+    total_cost: int
+    granted: int
+    spent: int
+
+
+class Row(NamedTuple):
+    """What a Question adds for linear learners: x is the row of features, V = λI + Σ x xᵀ over the asks so far."""
+
+    norm: float  #: ‖x‖ in V⁻¹
+    dim: int  #: d
+    ridge: float  #: λ
+    length: float  #: L, which no ‖x‖ exceeds
+    log_det: float  #: log det V
+    trace: float  #: tr V
+    cheapest: int  #: the least cost of asking that is not 0, over all actions, in millionths
+    dearest: int  #: the largest cost of asking, in millionths
+
+
+class Step(NamedTuple):
+    """What a Question adds for episodes: the cell is (h, s, a), number (h·S + s)·A + a."""
+
+    cell: int  #: the number of the cell
+    visits: int  #: n: how often the cell was visited
+    variance: float  #: of its answers
+    log_term: float  #: L_t, the logarithm in the bonuses of this episode
+    rewarding: float  #: |L_R|: how many cells can have a reward
+    counts: Any  #: (M,) of every cell, by name: cost, asked, answered, visits
+    notes: Any  #: (M,) of every cell, by name: squares (of the answers' deviations), needed (a rule may write it)
+
+
+class Question(NamedTuple):
+    """What a rule may look at before it decides whether to ask about one action.
+
+    A *cell* is a context and an arm, or a step, a state and an action. With features there are no cells: `asked` is
+    how many asks about this very row would make it as narrow as it is, `cells` is the dimension.
+    """
+
+    round: int  #: t, the rounds (or episodes) the learner has lived through, this one included
+    asked: int  #: n^q: how often this cell was asked about before
+    width: float  #: of the interval around its value, counting the asks so far
     cost: float  #: c: what asking costs here
     total_cost: float  #: C: the costs of all cells added up
     budget: float  #: B(t): everything granted so far
     spent: float  #: of that
     cells: int  #: M: the number of cells
+    units: Any = None  #: `Units`: the four amounts in whole millionths; None if a person has put the question together
+    row: Any = None  #: `Row`, with features only
+    step: Any = None  #: `Step`, in episodes only
+
+    @property
+    def setting(self) -> str:
+        """The setting that the question comes from."""
+        if self.step is not None:
+            return "episodic"
+        return "tabular" if self.row is None else "linear"
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """Chooses actions and learns from answers. See CONTRIBUTING for a recipe, `sparingly.testing` for a check.
+    """Chooses among arms and learns from answers, in plain Python. `sparingly.testing` has a check for it.
 
     `arms` and `contexts` say how many there are; `costs` what asking costs: None for 1 each, else (A,) or (S, A).
+    CONTRIBUTING has recipes, also for features (`FeatureLearner`), episodes (`EpisodeLearner`) and compiled formulas.
     """
 
     @property
@@ -61,6 +122,110 @@ class Learner(Protocol):
 
     def learn(self, state: State, context: int, action: int, reward: float) -> None:
         """Take in one answer. Answers may come late and in any order."""
+        ...
+
+
+@runtime_checkable
+class FeatureLearner(Protocol):
+    """Chooses among rows of features and learns from answers, in plain Python.
+
+    `dim` is d; `costs` (A,) what asking about each action costs, None for 1 each. `length` (default 1) bounds every
+    ‖x‖ and `ridge` (default 1) is the λ of the ellipsoid by which rules measure widths, if the learner has them.
+    """
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def costs(self) -> Any: ...
+
+    def start(self) -> State: ...
+
+    def choose(self, state: State, features: Floats, round: int, random: np.random.Generator) -> int:
+        """The row of the features (A, d) to play in this round (1, 2, …). Must not change the state."""
+        ...
+
+    def learn(self, state: State, row: Floats, reward: float) -> None:
+        """Take in the answer about a row of features (d,). Answers may come late and in any order."""
+        ...
+
+
+@runtime_checkable
+class EpisodeLearner(Protocol):
+    """Plans episodes and learns from them, in plain Python.
+
+    `states`, `actions` and `horizon` are S, A and H; `costs` is what asking costs, (S, A) or (H, S, A), None for 1.
+    """
+
+    @property
+    def states(self) -> int: ...
+    @property
+    def actions(self) -> int: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def costs(self) -> Any: ...
+
+    def start(self) -> State: ...
+
+    def plan(self, state: State, episode: int, random: np.random.Generator) -> Integers:
+        """The policy (H, S) of an episode (1, 2, …). Must not change the state."""
+        ...
+
+    def visit(self, state: State, states: Integers, actions: Integers) -> None:
+        """Take in the states and actions (H,) of an episode that was played."""
+        ...
+
+    def learn(self, state: State, step: int, visited: int, action: int, reward: float) -> None:
+        """Take in the answer about one step, the state visited there and the action. Answers may come late."""
+        ...
+
+
+Outcome = tuple[int, bool, float, float, Any]  # action, ask, width, threshold, ticket
+
+
+class Family(Protocol):
+    """What an Agent needs of a setting. A *ticket* is what is needed to learn from an answer later."""
+
+    learner: Any  # with the costs that were given to the agent, if they are part of it
+    rule: Any
+    account: Any  # (1,) the ledger's account
+
+    @property
+    def decisions(self) -> int: ...  # made so far
+
+    def check(self, context: Any) -> Any:
+        """The context as `decide` takes it, or an error that says what it must be."""
+        ...
+
+    def decide(self, context: Any) -> Outcome:
+        """A whole round: propose, Question, asks, settle."""
+        ...
+
+    def learn(self, ticket: Any, reward: float) -> None: ...
+    def check_reward(self, reward: object) -> float: ...
+    def check_id(self, id: Any) -> InvalidInput:
+        """The error for an id that nothing is awaited for."""
+        ...
+
+    def count_ask(self, context: Any, action: int) -> Any:
+        """Count an ask that was decided elsewhere; its ticket."""
+        ...
+
+    def take_back(self, ticket: Any) -> None:
+        """Undo an ask that nobody has seen."""
+        ...
+
+    def attach(self) -> None:
+        """Name the parts of the memory again, after a copy."""
+        ...
+
+    def parts(self) -> dict[str, Any]:
+        """All that is remembered, by name, as a saved file has it."""
+        ...
+
+    def restore(self, parts: dict[str, Any]) -> None: ...
+    def check_sums(self, tickets: list[Any]) -> None:
+        """Refuse a restored memory that does not add up, given all that is awaited."""
         ...
 
 

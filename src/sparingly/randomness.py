@@ -11,8 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.checks import whole
-from sparingly.compiling import compiled
+from sparingly.numba_support import modular
+from sparingly.validation import whole
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio in 64 bits: the step from one state to the next
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -23,7 +23,7 @@ TO_UNIT = 1.0 / 9007199254740992.0  # 2**-53
 Stream = NDArray[np.uint64]
 
 
-@compiled
+@modular
 def mix(z: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finalizer of SplitMix64)."""
     z = (z ^ (z >> SHIFT_30)) * MIX_1
@@ -31,26 +31,26 @@ def mix(z: np.uint64) -> np.uint64:
     return z ^ (z >> SHIFT_31)
 
 
-@compiled
+@modular
 def bits_at(key: np.uint64, k: int) -> np.uint64:
     """The k-th 64 random bits (k = 0, 1, …) of the generator seeded with `key`."""
     return mix(key + np.uint64(k + 1) * GAMMA)
 
 
-@compiled
+@modular
 def to_unit(bits: np.uint64) -> float:
     """64 random bits as a number in [0, 1), a multiple of 2**-53."""
     return float(bits >> SHIFT_11) * TO_UNIT
 
 
-@compiled
+@modular
 def uniform(stream: Stream) -> float:
     """The next number in [0, 1) of a stream."""
     stream[0] += GAMMA
     return to_unit(mix(stream[0]))
 
 
-@compiled
+@modular
 def normal(state: np.uint64) -> tuple[float, np.uint64]:
     """A standard normal number (Marsaglia's polar method), and the state to go on with."""
     while True:
@@ -62,7 +62,7 @@ def normal(state: np.uint64) -> tuple[float, np.uint64]:
             return x * math.sqrt(-2.0 * math.log(square) / square), state
 
 
-@compiled
+@modular
 def gamma(state: np.uint64, shape: float) -> tuple[float, np.uint64]:
     """A Gamma(shape, 1) number, shape > 0 (Marsaglia & Tsang, 2000), and the state to go on with."""
     boost = 1.0
@@ -80,7 +80,7 @@ def gamma(state: np.uint64, shape: float) -> tuple[float, np.uint64]:
             return boost * d * v, state
 
 
-@compiled
+@modular
 def beta(state: np.uint64, a: float, b: float) -> float:
     """A Beta(a, b) number, a and b > 0, from this state."""
     x, state = gamma(state, a)

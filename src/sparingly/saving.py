@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from sparingly import budgets, rules
+from sparingly import budgets
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
-from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
+from sparingly.learners import LEARNERS
+from sparingly.rules import RULES
 
 FORMAT = "sparingly agent"
 VERSION = 2
-TYPES: tuple[type, ...] = (
-    UCB1, MOSS, OFUL, UCBVI, ULCVI, rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching,
-    rules.Matching, rules.AdaptiveMatching,
+SCHEDULES = (
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
 )  # fmt: skip
+TYPES: tuple[type, ...] = (*LEARNERS, *RULES, *SCHEDULES)
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -44,7 +44,7 @@ def dumps(agent: Agent, check: bool = True) -> str:
         "rule": _describe(agent.rule),
         "schedule": None if agent.schedule is None else _describe(agent.schedule),
         "scheduled": agent._scheduled,
-        "memory": agent._mind.parts(),
+        "memory": agent._family.parts(),
         "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
     plain = _encode(body)
@@ -130,14 +130,8 @@ def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
     agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
-    agent._scheduled = int(body["scheduled"])
-    agent._mind.restore(body["memory"])
-    agent._relink()
-    agent._awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}
-    numbers = [key[0] if isinstance(key, tuple) else key for key in agent._awaited]
-    if not all(isinstance(number, int) and 1 <= number <= agent.decisions for number in numbers):
-        raise UnreadableFile("feedback is awaited for a decision that was never made")
-    agent._mind.check_sums(list(agent._awaited.values()))
+    awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}
+    agent._restore(body["memory"], awaited, int(body["scheduled"]))
     return agent
 
 

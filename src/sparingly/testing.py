@@ -21,7 +21,7 @@ import numpy as np
 
 from sparingly.agent import Agent
 from sparingly.errors import ContractBroken
-from sparingly.learners.oful import OFUL
+from sparingly.linear.oful import OFUL
 from sparingly.protocol import Decision, State
 from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
 

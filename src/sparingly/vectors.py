@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from sparingly.compiling import inlined
+from sparingly.numba_support import inlined
 
 Floats = NDArray[np.float64]
 

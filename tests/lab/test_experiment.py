@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import sparingly as sp
 from sparingly.cli import app, main
-from sparingly.engine.progress import Progress
 from sparingly.lab.demo import experiments
 from sparingly.lab.experiment import experiment_from, read_experiment
 from sparingly.lab.experiment_results import figure
+from sparingly.simulation.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 SMALL = {

@@ -131,8 +131,8 @@ def mutated(folder: Path, file: str, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("induction.py", "float(horizon - h)", "float(horizon - h - 1)"),  # the cut of E5, put back
-        ("induction.py", "float(horizon - h)", "float(horizon - h + 0)"),  # no change: the control
+        ("episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h - 1)"),  # the cut of E5, put back
+        ("episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h + 0)"),  # no change: the control
     ],
     ids=["e5 put back", "control"],
 )

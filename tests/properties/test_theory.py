@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import sparingly as sp
-from sparingly.families import arms
+from sparingly.tabular.learner import ESTIMATE
+from sparingly.tabular.memory import ESTIMATE_WORDS
 
 
 def test_intervals_cover():
@@ -54,7 +55,8 @@ def test_greedy_draws_past_policies_uniformly(policies):
         for _ in range(8):
             agent.observe(agent.decide().id, 1.0)
         slot = seed % policies  # each slot by itself must be uniform
-        seen[round(agent._mind.memory.past[slot, arms.TOTAL])] += 1
+        policy = agent._family.memory.reservoir.policies[slot, :ESTIMATE_WORDS].view(ESTIMATE)
+        seen[round(policy[0].total)] += 1
     assert stats.chisquare(seen).pvalue > 1e-7
 
 
@@ -63,7 +65,8 @@ def test_greedy_uses_each_slot_alike():
     agent = sp.Agent(sp.UCB1(arms=3), rule=sp.Greedy(policies=3), budget=1, seed=0)
     agent.observe(agent.decide().id, 1.0)
     for slot in range(3):
-        agent._mind.memory.past[slot * 3 : slot * 3 + 3, arms.MEAN] = np.eye(3)[slot] * 10
+        policy = agent._family.memory.reservoir.policies[slot, : 3 * ESTIMATE_WORDS].view(ESTIMATE)
+        policy["average"] = np.eye(3)[slot] * 10
     played = np.bincount([agent.decide().action for _ in range(9_000)], minlength=3)
     assert (abs(played - 3_000) < 270).all()  # six deviations of Binomial(9000, 1/3)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparingly as sp
-from sparingly.learners.episodic import log_term
-from sparingly.learners.oful import simple_radius
+from sparingly.episodic.learner import log_term
+from sparingly.linear.oful import simple_radius
 from sparingly.theory import lower, profiles, upper
 
 T = 60

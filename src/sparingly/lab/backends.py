@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sparingly.checks import choice
 from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
+from sparingly.validation import choice
 
 PLACES = ("local", "dask", "ray")
 PATIENCE = 10.0  # seconds to wait for an address to answer

@@ -15,17 +15,8 @@ from sparingly.problems import rewards
 
 Catalogue = Mapping[str, Callable[..., Any]]
 
-LEARNERS: Catalogue = {
-    learner.__name__: learner
-    for learner in (learners.UCB1, learners.MOSS, learners.OFUL, learners.UCBVI, learners.ULCVI)
-}
-RULES: Catalogue = {
-    rule.__name__: rule
-    for rule in (
-        rules.Always, rules.Never, rules.Greedy, rules.PaperMatching, rules.ExactMatching, rules.Matching,
-        rules.AdaptiveMatching,
-    )
-}  # fmt: skip
+LEARNERS: Catalogue = {learner.__name__: learner for learner in learners.LEARNERS}
+RULES: Catalogue = {rule.__name__: rule for rule in rules.RULES}
 BUDGETS: Catalogue = {
     budget.__name__: budget
     for budget in (

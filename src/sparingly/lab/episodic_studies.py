@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from sparingly.budgets import Budget, Fixed, Linear, Polynomial
-from sparingly.engine import Simulation, simulate
 from sparingly.lab.experiment_results import COLOURS, DASHES, write_parquet
 from sparingly.learners import UCBVI, ULCVI
 from sparingly.problems import Episodic, random_mdp
 from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, PaperMatching
+from sparingly.simulation.simulate import Simulation, simulate
 
 FREE, ROOT = Fixed(math.inf), Polynomial(0.5, scale=100)
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparingly.budgets import Budget, as_budget
-from sparingly.checks import choice, whole
-from sparingly.engine import Simulation, simulate
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
 from sparingly.problems import ContextualArms, Episodic, Linear, Scenario
+from sparingly.simulation.simulate import Simulation, simulate
+from sparingly.validation import choice, whole
 
 T = TypeVar("T")
 KEYS = ("title", "rounds", "runs", "seed", "checkpoints", "spacing", "problem", "budget", "learners", "rules")

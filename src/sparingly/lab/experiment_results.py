@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
-from sparingly.engine import Simulation
+from sparingly.simulation.simulate import Simulation
 
 Results = Mapping[str, Simulation]
 

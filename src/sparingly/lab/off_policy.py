@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sparingly.agent import Agent
-from sparingly.checks import probability, whole
 from sparingly.errors import InvalidInput
 from sparingly.lab.table_runs import Trajectory, Uniform, agent_for
 from sparingly.problems.real import Logged, warn
 from sparingly.protocol import QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import Rule
+from sparingly.validation import probability, whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from sparingly.checks import number, probability, whole
-from sparingly.compiling import notice
-from sparingly.engine.progress import Progress
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
 from sparingly.lab.off_policy import FEW, FEW_REWARDS, Evaluation, combined, evaluate, horizon, replay
 from sparingly.lab.table_runs import Trajectory, Uniform, run_on_table
+from sparingly.numba_support import notice
 from sparingly.problems.real import DataWarning, Logged, Table
 from sparingly.rules import Always, Never
+from sparingly.simulation.progress import Progress
+from sparingly.validation import number, probability, whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

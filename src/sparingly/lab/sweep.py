@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sparingly.engine.simulate import mean_and_half
 from sparingly.errors import SparinglyError
 from sparingly.lab.backends import Backend, WorkerDied
 from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
 from sparingly.lab.progress_screen import SweepScreen
 from sparingly.lab.reproduce import atomic_write, code_digest
 from sparingly.lab.sweep_grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
+from sparingly.simulation.simulate import mean_and_half
 
 SCHEMA = pyarrow.schema(
     {

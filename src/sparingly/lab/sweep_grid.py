@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from sparingly.checks import shown, whole
-from sparingly.engine import simulate
-from sparingly.engine.simulate import choose_checkpoints, make_plan
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
 from sparingly.lab.experiment import Experiment, experiment_from, from_toml
+from sparingly.simulation.simulate import choose_checkpoints, make_simulator, simulate
+from sparingly.validation import shown, whole
 
 # Defaults of a cell: those of an experiment, except that only the end of the runs is kept.
 NUMBERS: Mapping[str, Any] = {"rounds": 100_000, "runs": 20, "seed": 0, "checkpoints": 1, "spacing": "log"}
@@ -254,7 +253,7 @@ def _check(chosen: Mapping[str, Variant], numbers: Mapping[str, Any]) -> dict[st
     _, learner, rule = experiment.policies[0]
     marks = choose_checkpoints(experiment.rounds, experiment.checkpoints, experiment.spacing)
     try:
-        make_plan(experiment.problem, learner, rule, experiment.budget, marks, skip=True)
+        make_simulator(experiment.problem, learner, rule, experiment.budget, marks, skip=True)
     except InvalidInput as error:
         raise InvalidInput(f"{', '.join(variant.label for variant in chosen.values())}: {error}") from None
     return {**described, "learners": described.get("learners", [_in_full(type(learner).__name__)])}

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from sparingly.agent import Agent
 from sparingly.budgets import Sequence
-from sparingly.checks import number, whole
 from sparingly.ledger import Ledger
 from sparingly.problems.real import Table
 from sparingly.protocol import QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.rules import Always, Rule
+from sparingly.validation import number, whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

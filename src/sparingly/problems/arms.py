@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import table
 from sparingly.contexts import Contexts, as_contexts
 from sparingly.errors import InvalidInput
-from sparingly.learners.base import full_costs
 from sparingly.problems.rewards import Rewards, as_rewards, draw
+from sparingly.tabular.learner import full_costs
+from sparingly.validation import table
 
 Floats = NDArray[np.float64]
 

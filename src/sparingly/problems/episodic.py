@@ -8,30 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import indices, number, table, whole
-from sparingly.compiling import compiled, inlined, notice
 from sparingly.contexts import Contexts, Given, Iid, as_contexts
+from sparingly.episodic.learner import EpisodeSizes, episode_costs
+from sparingly.episodic.value_iteration import BEST, GIVEN, ROW, SIZES, Model, U, Values, few, induce
 from sparingly.errors import InvalidInput
-from sparingly.induction import (
-    ACTIONS,
-    BEST,
-    COUNT,
-    GIVEN,
-    HORIZON,
-    MEAN,
-    ROW,
-    SHARE,
-    START,
-    STATES,
-    Model,
-    U,
-    Values,
-    few,
-    induce,
-)  # fmt: skip
-from sparingly.learners.episodic import EpisodeSizes, episode_costs
+from sparingly.numba_support import compiled, inlined, notice
 from sparingly.problems.rewards import Rewards, as_rewards, draw
 from sparingly.randomness import Stream, bits_at, to_unit
+from sparingly.validation import indices, number, table, whole
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -81,11 +65,11 @@ def find(ladder: Floats, first: int, count: int, stride: int, u: float) -> int:
 def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int) -> Step:
     """The k-th visit of a cell: the next state and the reward, the same whatever else has happened."""
     model = truth.model
-    rows = model.where.shape[0]
+    rows = model.rows.size
     row = cell if cell < rows else cell % rows
-    start, count = model.where[U(row), START], model.where[U(row), COUNT]
+    start, count = model.rows[U(row)].start, model.rows[U(row)].successors
     u = to_unit(bits_at(bits_at(key, cell), k))
-    if count == model.sizes[STATES]:
+    if count == model.sizes[0].states:
         place = start + find(truth.ladder, start, count, 1, u)
         after = place - start
     else:
@@ -97,13 +81,13 @@ def step(truth: Truth, cell: int, key: np.uint64, reward_key: np.uint64, k: int)
 @compiled
 def mark_reachable(model: Model, reached: NDArray[np.bool_]) -> None:
     """Mark the states (H, S) that can be reached by any actions; those of the first step are given."""
-    rows, states, actions = model.where.shape[0], model.sizes[STATES], model.sizes[ACTIONS]
+    rows, states, actions = model.rows.size, model.sizes[0].states, model.sizes[0].actions
     for h in range(reached.shape[0] - 1):
         for s in range(states):
             if reached[h, s]:
                 for cell in range((h * states + s) * actions, (h * states + s + 1) * actions):
                     row = cell if cell < rows else cell % rows
-                    start, count = model.where[row, START], model.where[row, COUNT]
+                    start, count = model.rows[row].start, model.rows[row].successors
                     for i in range(count):
                         if count == states:
                             reached[h + 1, i] = reached[h + 1, i] or model.weight[start + i] > 0.0
@@ -114,7 +98,7 @@ def mark_reachable(model: Model, reached: NDArray[np.bool_]) -> None:
 @compiled
 def solve(model: Model, values: Values, random: Stream) -> None:
     """The optimal values and an optimal policy."""
-    induce(model, values, BEST, 0.0, 0.0, model.sizes[HORIZON] - 1, False, random)
+    induce(model, values, BEST, 0.0, 0.0, model.sizes[0].horizon - 1, False, random)
 
 
 @compiled
@@ -210,14 +194,12 @@ class Episodic(EpisodeSizes):
         pool = _Pool(found, stages * S * A, S)
         different, which = np.unique(found.reward, return_inverse=True)
         worth = self.rewards.means(different)[which]
-        numbers = np.zeros((stages * S * A, ROW))
-        numbers[:, SHARE] = 1.0
-        numbers.view(np.int64)[:, [START, COUNT]] = pool.where
-        numbers[:, MEAN] = np.bincount(found.row, weights=found.chance * worth)
-        model = Model(
-            np.array([H, S, A, stages, 0]), numbers, numbers.view(np.int64), pool.words, pool.words.view(np.float64),
-            np.tile(np.arange(S), (stages, 1)), np.full(stages, S), np.zeros(H + 1),
-        )  # fmt: skip
+        rows, sizes = np.zeros(stages * S * A, dtype=ROW), np.zeros(1, dtype=SIZES)
+        sizes[0] = H, S, A, stages, 0
+        rows["share"], rows["start"], rows["successors"] = 1.0, pool.start, pool.successors
+        rows["average"] = np.bincount(found.row, weights=found.chance * worth)
+        listed, many = np.tile(np.arange(S), (stages, 1)), np.full(stages, S)
+        model = Model(sizes, rows, pool.words, pool.words.view(np.float64), listed, many, np.zeros(H + 1))
         self.truth = Truth(model, pool.ladder, pool.centers, self.rewards.code, self.rewards.spread)
         values = self.no_values()
         with notice("the solver of episodic problems"):
@@ -228,7 +210,7 @@ class Episodic(EpisodeSizes):
     @property
     def means(self) -> Floats:
         """Expected rewards of all cells, (H, S, A)."""
-        table = self.truth.model.numbers[:, MEAN].reshape(-1, self.states, self.actions)
+        table = self.truth.model.rows["average"].reshape(-1, self.states, self.actions)
         return np.broadcast_to(table, self.shape).copy()
 
     @property
@@ -258,14 +240,15 @@ class Episodic(EpisodeSizes):
 
     def transitions(self) -> Floats:
         """P as an array (H, S, A, S)."""
-        rows = np.zeros((self.truth.model.where.shape[0], self.states))
-        for row, (start, count) in enumerate(self.truth.model.where[:, [START, COUNT]]):
+        model = self.truth.model
+        rows = np.zeros((model.rows.size, self.states))
+        for row, (start, count) in enumerate(zip(model.rows["start"], model.rows["successors"], strict=True)):
             if count == self.states:
-                rows[row] = self.truth.model.weight[start : start + count]
+                rows[row] = model.weight[start : start + count]
             else:
                 pairs = slice(start, start + 2 * count, 2)
                 weights = slice(start + 1, start + 2 * count, 2)
-                rows[row, self.truth.model.next[pairs]] = self.truth.model.weight[weights]
+                rows[row, model.next[pairs]] = model.weight[weights]
         full = rows.reshape(-1, self.states, self.actions, self.states)
         return np.broadcast_to(full, (*self.shape, self.states)).copy()
 
@@ -283,7 +266,7 @@ class _Pool:
         dense = counts > few(states)
         lengths = np.where(dense, states, 2 * counts)
         start = np.cumsum(lengths) - lengths
-        self.where = np.stack([start, np.where(dense, states, counts)], axis=1)  # START, COUNT of each row
+        self.start, self.successors = start, np.where(dense, states, counts)  # of each row
         self.words = np.zeros(int(lengths.sum()), dtype=np.int64)
         self.ladder, self.centers = np.full(self.words.size, 2.0), np.zeros(self.words.size)
         rank = np.arange(found.row.size) - (np.cumsum(counts) - counts)[found.row]  # of a successor within its row
@@ -293,8 +276,8 @@ class _Pool:
         weights = self.words.view(np.float64)
         weights[place] = found.chance
         self.centers[place] = found.reward
-        for count in np.unique(self.where[:, 1]):
-            first = start[self.where[:, 1] == count]
+        for count in np.unique(self.successors):
+            first = start[self.successors == count]
             stride = np.arange(count) if count == states else 2 * np.arange(count) + 1
             places = first[:, np.newaxis] + stride
             rungs = np.cumsum(weights[places], axis=1)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import growing, number, table, whole
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
 from sparingly.problems.arms import Arms
 from sparingly.problems.linear import Linear
+from sparingly.validation import growing, number, table, whole
 
 Floats = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly import budgets, features
-from sparingly.checks import number, table, whole
-from sparingly.compiling import compiled
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
+from sparingly.numba_support import compiled
 from sparingly.problems.adversarial import Scenario
 from sparingly.randomness import bits_at, normal
+from sparingly.validation import number, table, whole
 from sparingly.vectors import dot
 
 Floats = NDArray[np.float64]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sparingly import budgets, contexts
-from sparingly.checks import number, whole
 from sparingly.errors import InvalidInput
 from sparingly.problems.adversarial import Scenario
 from sparingly.problems.episodic import Episodic, Successor
+from sparingly.validation import number, whole
 
 
 def random_mdp(

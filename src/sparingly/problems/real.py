@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.checks import choice, shown, whole
 from sparingly.errors import InvalidInput, MissingExtra
-from sparingly.learners.oful import OFUL
-from sparingly.learners.ucb1 import UCB1
+from sparingly.linear.oful import OFUL
+from sparingly.tabular.ucb1 import UCB1
+from sparingly.validation import choice, shown, whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

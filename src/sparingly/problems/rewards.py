@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.checks import choice, number
-from sparingly.compiling import apart, compiled
+from sparingly.numba_support import apart, compiled
 from sparingly.randomness import SHIFT_11, beta, bits_at, normal
+from sparingly.validation import choice, number
 
 FIXED, BERNOULLI, BETA, NORMAL = range(4)
 Floats = NDArray[np.float64]

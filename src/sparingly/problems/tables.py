@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.checks import shown
 from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.problems.real import Logged, Table, labelled, warn, whiten
+from sparingly.validation import shown
 
 if TYPE_CHECKING:
     import pandas

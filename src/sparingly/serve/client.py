@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack, ExitStack
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from sparingly.checks import number, whole
 from sparingly.errors import InvalidInput, MissingExtra
+from sparingly.validation import number, whole
 from sparingly.version import __version__
 
 try:

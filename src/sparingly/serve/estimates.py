@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sparingly.ledger import GRANTED
-from sparingly.rules import width as width_of
 from sparingly.serve.contract import OFUL, Estimate, Estimates
 from sparingly.serve.factory import granted_by_now
+from sparingly.tabular.round import cell_width
 
 if TYPE_CHECKING:
     from sparingly.serve.live_agent import LiveAgent
@@ -30,11 +29,11 @@ def _of_arm(live: LiveAgent, place: str | None, action: int, asked: int, answere
     """The mean reward of an action with the paper's interval around it, on the agent's scale of rewards."""
     body, rounds = live.body, max(live.agent.decisions, 1)
     cells = len(body.actions or []) * len(body.contexts or [""])
-    name, width = live.action_name(action), float(width_of(asked, rounds, cells))
+    name, width = live.action_name(action), float(cell_width(asked, rounds, cells))
     if answered == 0:
         return Estimate(name, place, None, None, None, asked, 0, width)
     low, span = body.rewards.low, body.rewards.high - body.rewards.low
-    half = 0.5 * width_of(answered, rounds, cells)
+    half = 0.5 * cell_width(answered, rounds, cells)
     middle, bottom, top = (low + span * at for at in (mean, max(mean - half, 0.0), min(mean + half, 1.0)))
     return Estimate(name, place, middle, bottom, top, asked, answered, width)
 
@@ -51,9 +50,9 @@ def _by_features(live: LiveAgent) -> list[Estimate]:
 
 def threshold(live: LiveAgent) -> float | None:
     """The threshold for the next decision, with the budget as it has grown until now."""
-    account = live.agent.ledger.account
+    ledger = live.agent.ledger
     granted, _ = granted_by_now(live.record, live.body, live.now, live.record.decisions)
-    before, account[GRANTED] = int(account[GRANTED]), granted
+    before, ledger.granted_units = ledger.granted_units, granted
     bar = live.agent.threshold
-    account[GRANTED] = before  # reading an estimate must not change the agent
+    ledger.granted_units = before  # reading an estimate must not change the agent
     return None if math.isinf(bar) else bar

@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
-from sparingly.ledger import GRANTED, SPENT, UNIT
+from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
 from sparingly.serve.contract import OFUL, AgentBody, DecisionBody
 from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
@@ -118,7 +118,7 @@ class LiveAgent:
                     raise Conflict(f"the event_id {event_id} was used before for another decision; choose a new one")
                 return known
         granted, accrued = self._granted_by_now(self.record.decisions + 1)
-        self.agent.ledger.account[GRANTED] = granted
+        self.agent.ledger.granted_units = granted
         try:
             decision = self.agent.decide(context)
         except InvalidInput as error:
@@ -258,7 +258,7 @@ class LiveAgent:
             raise Conflict(f"{amount:g} cannot be charged: only {left / UNIT:g} is left; grant the difference first")
         self.record.granted, self.record.accrued = granted, accrued
         self.record.spent += units
-        self.agent.ledger.account[SPENT] += units
+        self.agent.ledger.spent_units += units
         return self._add_entry("charge", charge_id, amount=units)
 
     def _known_booking(self, kind: str, key: str, units: int) -> EntryRecord | None:
@@ -281,7 +281,7 @@ class LiveAgent:
         record.seq += 1
         record.last_at = self.now
         self.applied = record.seq
-        self.agent.ledger.account[GRANTED] = record.granted
+        self.agent.ledger.granted_units = record.granted
         return record.id, record.seq, self.now, record.granted, record.spent, record.held, record.asks, record.answers
 
     def _add_entry(
@@ -300,7 +300,7 @@ class LiveAgent:
     def apply(self, records: Iterable[DecisionRecord | EntryRecord]) -> None:
         """Apply records that another process wrote, or this one before a restart."""
         for record in records:
-            self.agent.ledger.account[GRANTED] = record.granted
+            self.agent.ledger.granted_units = record.granted
             assert record.seq == self.applied + 1, (
                 f"record {self.applied + 1} is missing in the log of {self.record.name}"
             )
@@ -328,7 +328,7 @@ class LiveAgent:
         elif record.kind in ("release", "expire"):
             self.agent.withdraw(record.number)
         elif record.kind == "charge":
-            self.agent.ledger.account[SPENT] += record.amount
+            self.agent.ledger.spent_units += record.amount
         elif record.kind == "activate" and self.body.unanswered.close_after is not None:
             self.expect(record.at + round(self.body.unanswered.close_after * MICRO))
 

@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 
 from sparingly import errors
-from sparingly.checks import table
 from sparingly.errors import InvalidInput, ServiceError
 from sparingly.serve import contract
+from sparingly.validation import table
 from sparingly.version import __version__
 
 T = TypeVar("T")

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from sparingly.agent import Agent
 from sparingly.budgets import Fixed
-from sparingly.checks import whole
 from sparingly.errors import InvalidInput, NotAwaited
-from sparingly.families import arms
 from sparingly.ledger import UNIT
-from sparingly.minds import ArmsMind, LinearMind
 from sparingly.problems.arms import ContextualArms
 from sparingly.protocol import Decision
 from sparingly.randomness import keys, seed_sequence
+from sparingly.validation import whole
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -52,7 +50,7 @@ class FrontLoaded:
         self.rounds = whole(rounds, "rounds")
         _check_agent(agent)
         self.agent = copy.copy(agent)  # a deep copy: it runs ahead, and the given agent does not change
-        self.context = copy.copy(self.agent._mind.check(context))
+        self.context = copy.copy(self.agent._family.check(context))
         self.budget = agent.ledger.granted
         self.asks = int(min(self.budget, self.rounds))  # one in each of the first rounds
         self.decisions = 0
@@ -84,7 +82,7 @@ class FrontLoaded:
         """Report what the asked action was worth."""
         if self._awaited is None or id != self._awaited.id:
             raise NotAwaited(f"decision {id!r} awaits no feedback: only the latest one does, and only if it asks")
-        value = self.agent._mind.check_reward(reward)
+        value = self.agent._family.check_reward(reward)
         if self._inner is not None:
             self.agent.observe(self._inner, value)
         self._awaited = self._inner = None
@@ -103,13 +101,12 @@ def _check_agent(agent: Agent) -> None:
     """Reject agents that the proposition does not cover."""
     if not isinstance(agent, Agent):
         raise InvalidInput(f"front-loading needs an Agent, not {agent!r}")
-    mind = agent._mind
-    if not isinstance(mind, ArmsMind | LinearMind):
+    if agent._family.setting == "episodic":
         raise InvalidInput("front-loading is for arms and linear rewards: an episode shows its states, asked or not")
-    if isinstance(mind, ArmsMind) and mind.shape[0] > 1:
-        raise InvalidInput(f"front-loading is for problems without contexts; the learner has {mind.shape[0]}")
-    prices = mind.memory.counts[:, arms.COST] if isinstance(mind, ArmsMind) else mind.memory.price
-    if (np.asarray(prices) != UNIT).any():
+    contexts = getattr(agent.learner, "contexts", 1)
+    if contexts > 1:
+        raise InvalidInput(f"front-loading is for problems without contexts; the learner has {contexts}")
+    if (agent._family.prices != UNIT).any():
         raise InvalidInput("front-loading needs unit costs of asking")
     if agent.schedule is not None and not isinstance(agent.schedule, Fixed):
         raise InvalidInput(f"front-loading needs a fixed budget, a number, not {agent.schedule!r}")
@@ -141,12 +138,12 @@ def play(
     """
     T = whole(rounds, "rounds")
     agent = policy.agent if isinstance(policy, FrontLoaded) else policy
-    if not isinstance(agent, Agent) or not isinstance(agent._mind, ArmsMind):
+    if not isinstance(agent, Agent) or agent._family.setting != "tabular":
         raise InvalidInput(f"play needs an Agent for arms, or one that is front-loaded, not {policy!r}")
     if not isinstance(problem, ContextualArms) or problem.shape[0] != 1:
         raise InvalidInput(f"play needs arms without contexts, not {problem!r}")
-    if agent._mind.shape != problem.shape:
-        raise InvalidInput(f"the agent is made for {agent._mind.shape[1]} arms, the problem has {problem.shape[1]}")
+    if agent._family.shape != problem.shape:
+        raise InvalidInput(f"the agent is made for {agent._family.shape[1]} arms, the problem has {problem.shape[1]}")
     noise = keys(seed_sequence(seed), problem.shape[1])
     plays, asked = (np.zeros(problem.shape[1], dtype=np.int64) for _ in range(2))
     asks = np.zeros(T, dtype=np.bool_)

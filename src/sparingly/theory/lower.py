@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import growing, number, table, whole
 from sparingly.errors import InvalidInput
+from sparingly.validation import growing, number, table, whole
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import number, whole
 from sparingly.theory.lower import as_rounds
+from sparingly.validation import number, whole
 
 Floats = NDArray[np.float64]
 

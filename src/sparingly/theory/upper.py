@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.checks import growing, number, probability, table, whole
 from sparingly.errors import InvalidInput
+from sparingly.validation import growing, number, probability, table, whole
 
 Floats = NDArray[np.float64]
 

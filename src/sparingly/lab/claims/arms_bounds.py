@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparingly.budgets import Adaptive, Bernoulli, Budget, Linear, Periodic, Polynomial, Schedule
-from sparingly.engine import Simulation
 from sparingly.history import History
 from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Curve, Evidence, Panel, claim
@@ -19,6 +18,7 @@ from sparingly.learners import UCB1
 from sparingly.ledger import in_amounts
 from sparingly.problems import Arms, greedy_trap
 from sparingly.rules import ExactMatching, PaperMatching
+from sparingly.simulation.simulate import Simulation
 from sparingly.theory import lower, upper
 
 

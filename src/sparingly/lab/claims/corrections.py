@@ -11,17 +11,19 @@ import numpy as np
 
 from sparingly.agent import Agent
 from sparingly.budgets import Fixed, Periodic
+from sparingly.episodic.learner import log_term
 from sparingly.features import HalfSpaces
 from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, band, curve, share_of_runs, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.learners import OFUL, UCB1, UCBVI
-from sparingly.learners.episodic import log_term
 from sparingly.ledger import budget_in_units
 from sparingly.problems import Arms, Linear, random_mdp
 from sparingly.protocol import Question
-from sparingly.rules import Always, ExactMatching, Matching, PaperMatching, episode_bar, width
+from sparingly.rules import Always, ExactMatching, Matching, PaperMatching
+from sparingly.rules.paper import paper_episode_bar
+from sparingly.tabular.round import cell_width as width
 
 EXACT = "Exact."
 
@@ -223,8 +225,7 @@ def e5(runner: Runner, sizes: tuple[int, int, int], delta: float, episodes: int,
 )
 def e6(runner: Runner, cells: int, rewarding: int) -> Evidence:
     budgets = np.geomspace(1, 1e6, 200).round()
-    code = PaperMatching().code
-    used = np.array([episode_bar(code, 0.0, 0.0, rewarding, cells, int(budget_in_units([b])[0])) for b in budgets])
+    used = np.array([paper_episode_bar(rewarding, cells, int(budget_in_units([b])[0])) for b in budgets])
     text = 2 * (np.sqrt(rewarding / budgets) + cells * np.log1p(budgets) / budgets)
     algorithm = 6 * np.sqrt(rewarding / budgets) + 4 * cells * (np.log1p(budgets) + 1) / budgets
     checks = (

@@ -11,7 +11,6 @@ import numpy as np
 
 from sparingly.budgets import Bernoulli, Budget, Fixed, Periodic, Polynomial
 from sparingly.budgets import Linear as Steady
-from sparingly.engine import Simulation
 from sparingly.lab.claims import statistics
 from sparingly.lab.claims.arms_bounds import Setting, excess, shares
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
@@ -23,6 +22,7 @@ from sparingly.lab.formatting import value_and_interval
 from sparingly.learners import UCBVI, ULCVI
 from sparingly.problems import Episodic, episode_trap, random_mdp
 from sparingly.rules import AdaptiveMatching, ExactMatching, Greedy, Never, PaperMatching
+from sparingly.simulation.simulate import Simulation
 from sparingly.theory import upper
 
 GROWTH = (

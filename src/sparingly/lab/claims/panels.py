@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.engine import Simulation
 from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Curve, Panel, Role
+from sparingly.simulation.simulate import Simulation
 
 Floats = NDArray[np.float64]
 

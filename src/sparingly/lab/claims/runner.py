@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparingly.engine import Simulation, simulate
+from sparingly.simulation.simulate import Simulation, simulate
 
 Policy = tuple[Any, Any]  # learner, rule
 MARKS = 40  # checkpoints of a simulation whose curve is judged or drawn

@@ -1,0 +1,385 @@
+"""The Agent's side of episodes: `plan` gives a policy (H, S), `decide_episode` takes a path, a ticket is a cell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.episodic import memory
+from sparingly.episodic import round as rounds
+from sparingly.episodic.learner import EpisodicLearner, built_in, episode_costs
+from sparingly.episodic.learners import LEARNERS
+from sparingly.episodic.memory import OWN, Parts, Words, open_memory, remember
+from sparingly.episodic.ucbvi import UCBVI
+from sparingly.episodic.value_iteration import Values
+from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
+from sparingly.family import (
+    Pair,
+    PlainLearner,
+    as_floats,
+    as_integers,
+    asker,
+    check_rule,
+    check_spending,
+    fill,
+    fill_rows,
+    with_given_costs,
+)
+from sparingly.ledger import Account
+from sparingly.protocol import EpisodeLearner, Outcome
+from sparingly.randomness import keys
+from sparingly.validation import indices, number, table
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+COUNTERS = ("decisions", "clock", "open", "acting", "lives")  # of the head, as they are saved
+
+
+def stand_in(learner: Any) -> EpisodicLearner:
+    """For a learner in plain Python: UCBVI of its sizes and costs, by which widths are measured."""
+    return UCBVI(learner.states, learner.actions, learner.horizon, costs=learner.costs)
+
+
+def make_pair(learner: Any, rule: Any) -> Pair:
+    """A learner and a rule as compiled code takes them."""
+    return Pair(LEARNERS, learner, rule, "episodic", plain=not built_in(learner))
+
+
+def make_memory(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> Words:
+    """A fresh memory for a learner and a rule; `passes`: plans may pass over actions that cannot win."""
+    known = stand_in(learner) if pair.python_learner else learner
+    parts = Parts(pair.learner, pair.rule, known.numbers, pair.rule_numbers, pair.slots)
+    words = remember(parts, known, key, passes)
+    pair.code(memory.refresh_all)(words, pair.own)
+    return words
+
+
+class EpisodicFamily:
+    """Episodes, with any learner for them and any rule, compiled or in plain Python."""
+
+    setting = "episodic"
+    learners = LEARNERS
+    views = (  # what an Agent can be asked about
+        "asked", "answered", "means", "visits", "widths", "values", "best_guess", "plan", "decide_episode",
+        "observe_episode",
+    )  # fmt: skip
+    instead: ClassVar[dict[str, str]] = {
+        "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
+    }
+
+    @staticmethod
+    def takes(learner: Any) -> bool:
+        """Whether a learner is for this setting."""
+        return built_in(learner) or isinstance(learner, EpisodeLearner)
+
+    @classmethod
+    def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
+        """Refuse what does not fit together."""
+        given = learner.costs if costs is None else costs
+        prices = episode_costs(given, learner.horizon, learner.states, learner.actions)
+        check_rule(rule, cls.setting, learner, unit_costs=bool(np.isin(prices, (0.0, 1.0)).all()))
+
+    def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
+        self.check_pair(learner, rule, costs)
+        self.learner, self.rule = with_given_costs(learner, costs), rule
+        self.shape = (learner.horizon, learner.states, learner.actions)
+        self.pair = make_pair(self.learner, rule)
+        self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
+        self.policy = np.zeros(self.shape[:2], dtype=np.int64)
+        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.own, self.by_steps = self.pair.own, self.pair.by_steps
+        self.asks = asker(rule, self.setting)
+        self._plan, self._decide = self.pair.code(rounds.plan), self.pair.code(rounds.decide)
+        self._learn = self.pair.code(rounds.learn)
+        self.attach()
+
+    def warm_up(self) -> None:
+        """Load the compiled code, or compile it: play an episode on a copy."""
+        if not self.by_steps:
+            words, H = self.words.copy(), self.shape[0]
+            self._plan(words, self.own, self.policy.copy())
+            self._decide(words, self.own, np.zeros((H, 2), dtype=np.int64), np.zeros(H, dtype=np.bool_))
+            self._learn(words, self.own, 0, 0.0)
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy or when it has grown)."""
+        self.memory = open_memory(self.words, self.own)
+        self.account: Account = self.memory.account
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what `attach` makes: those are views of the memory."""
+        return {name: part for name, part in self.__dict__.items() if name not in ("memory", "account")}
+
+    @property
+    def decisions(self) -> int:
+        """How many episodes there were."""
+        return int(self.memory.head["decisions"][0])
+
+    @property
+    def open(self) -> bool:
+        """Whether an episode was planned and has not ended."""
+        return bool(self.memory.head["open"][0])
+
+    def plan(self) -> Integers:
+        """Start an episode, unless one is open: its policy (H, S)."""
+        if self.plain is None:
+            self._plan(self.words, self.own, self.policy)
+        elif not self.open:
+            self._plan_in_python(self.plain)
+        return self.policy.copy()
+
+    def _plan_in_python(self, plain: PlainLearner) -> None:
+        """A learner in plain Python plans; Greedy, without the budget for a whole episode, with a past state of it."""
+        before, dice = self.words.copy(), plain.random.bit_generator.state
+        try:
+            lives = rounds.step_begin(self.words)
+            state, episode = (plain.state, int(self.memory.head["clock"][0]) + 1) if lives else plain.draw()
+            policy = np.asarray(plain.learner.plan(state, episode, plain.random))
+            if policy.shape != self.shape[:2] or not np.isin(policy, np.arange(self.shape[2])).all():
+                raise ContractBroken(
+                    f"{type(self.learner).__name__}.plan must return a policy {self.shape[:2]} of actions in "
+                    f"0 … {self.shape[2] - 1}, not {policy!r}"
+                )
+        except BaseException:
+            self.words[:] = before
+            plain.random.bit_generator.state = dice
+            raise
+        self.policy[...] = policy
+        self.memory.values.policy[...] = policy
+        self.memory.head["acting"] = OWN
+        if self.pair.slots > 0 and lives:
+            self.memory.reservoir.seen[0] += 1
+            plain.keep(episode, int(self.memory.reservoir.seen[0]))
+
+    def check(self, context: Any) -> Any:
+        """Not in episodes."""
+        raise InvalidInput("this agent decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)")
+
+    def check_path(self, states: Any, actions: Any) -> Integers:
+        """States and actions (H,) each, as one array (H, 2)."""
+        H, S, A = self.shape
+        return np.stack([indices(states, "states", (H,), S - 1), indices(actions, "actions", (H,), A - 1)], axis=1)
+
+    def check_rewards(self, rewards: Any) -> Floats:
+        """One for each step, (H,)."""
+        values: Floats = table(rewards, "rewards", f"({self.shape[0]},)")
+        if values.shape != (self.shape[0],):
+            raise InvalidInput(f"rewards must have shape ({self.shape[0]},), one for each step, not {values.shape}")
+        return values
+
+    def decide_episode(self, path: Integers) -> tuple[NDArray[np.bool_], Integers]:
+        """The steps to ask about, and the cell of each step."""
+        H, S, A = self.shape
+        grown = memory.grow(self.words)
+        if grown is not self.words:
+            self.words = grown
+            self.attach()
+        asks, cells = np.zeros(H, dtype=np.bool_), (np.arange(H) * S + path[:, 0]) * A + path[:, 1]
+        if self.by_steps:
+            self._decide_by_steps(path, asks, cells)
+        else:
+            self._decide(self.words, self.own, path, asks)
+        return asks, cells
+
+    def _decide_by_steps(self, path: Integers, asks: NDArray[np.bool_], cells: Integers) -> None:
+        """Question, asks, settle for each step. If the user's code fails, nothing has happened."""
+        before, m = self.words.copy(), self.memory
+        try:
+            if m.head["lives"][0]:
+                logs = rounds.log_now(m)
+                for h, cell in enumerate(cells.tolist()):
+                    wanted = bool(self.asks(rounds.question_now(m, cell, logs)))
+                    asks[h] = rounds.step_settle(self.words, cell, wanted)
+                if self.plain is not None:
+                    self.plain.learner.visit(self.plain.state, path[:, 0].copy(), path[:, 1].copy())
+        except BaseException:
+            self.words[:] = before
+            raise
+        self.pair.code(rounds.step_conclude)(self.words, self.own, path, asks)
+
+    def decide(self, context: Any) -> Outcome:
+        """Not in episodes."""
+        raise InvalidInput("this agent decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)")
+
+    def count_ask(self, context: Any, action: int) -> Any:
+        """Not in episodes."""
+        raise InvalidInput("asks about the steps of an episode cannot be taken over from a record")
+
+    def take_back(self, ticket: Any) -> None:
+        """Not in episodes."""
+        raise InvalidInput("asks about the steps of an episode cannot be taken back")
+
+    def learn(self, ticket: int, reward: float) -> None:
+        """Take in one answer."""
+        if self.plain is not None:
+            step, state, action = (int(i) for i in np.unravel_index(ticket, self.shape))
+            self.plain.learner.learn(self.plain.state, step, state, action, reward)
+        self._learn(self.words, self.own, ticket, reward)
+
+    def check_reward(self, reward: object) -> float:
+        """A number in [0, 1]."""
+        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+
+    def check_id(self, id: Any) -> InvalidInput:
+        """The error for an id that nothing is awaited for."""
+        pair = isinstance(id, tuple) and len(id) == 2 and all(isinstance(part, int | np.integer) for part in id)
+        if not pair or not 1 <= id[0] <= self.decisions:
+            return UnknownDecision(f"no step has the id {id!r}; ids are (episode, step), episodes 1 … {self.decisions}")
+        return NotAwaited(f"step {id[1]} of episode {id[0]} awaits no feedback: it was answered, or never asked for")
+
+    # What an Agent can be asked about, (H, S, A) unless said otherwise.
+
+    def asked(self) -> Integers:
+        """How often each cell was asked about."""
+        result: Integers = self.memory.counts["asked"].reshape(self.shape).copy()
+        return result
+
+    def answered(self) -> Integers:
+        """How often each cell was answered."""
+        result: Integers = self.memory.counts["answered"].reshape(self.shape).copy()
+        return result
+
+    def visits(self) -> Integers:
+        """How often the learner has seen each cell."""
+        result: Integers = self.memory.counts["visits"].reshape(self.shape).copy()
+        return result
+
+    def means(self) -> Floats:
+        """The mean answer of each cell; NaN where there is none."""
+        return np.where(self.answered() > 0, self.memory.model.rows["average"].reshape(self.shape), np.nan)
+
+    def widths(self) -> Floats:
+        """CI^R of each cell: how wide the interval of its expected reward is."""
+        result = np.empty(self.memory.counts.size)
+        rounds.write_widths(self.words, result)
+        return result.reshape(self.shape)
+
+    def values(self) -> tuple[Floats, Floats]:
+        """V of the latest plan from above and from below, (H, S) each."""
+        H, S, _ = self.shape
+        seen, found = (self.visits() > 0).any(axis=2), self.memory.values
+        most = np.broadcast_to(np.arange(H, 0, -1.0)[:, np.newaxis], (H, S))
+        return np.where(seen, found.upper[:H], most), np.where(seen, found.lower[:H], 0.0)
+
+    def best_guess(self) -> Integers:
+        """The policy (H, S) that would be best if the estimates were true."""
+        H, S, _ = self.shape
+        values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
+        rounds.guess(self.words.copy(), values)
+        return values.policy
+
+    # Saving.
+
+    def transitions(self) -> NDArray[np.float64]:
+        """All that was seen, (rows, 3): cell, next state, times; in the order in which a cell met them."""
+        model, states = self.memory.model, self.shape[1]
+        triples = []
+        for cell in np.flatnonzero(model.rows["successors"]):
+            start, count = model.rows["start"][cell], model.rows["successors"][cell]
+            dense = count == states
+            after = np.arange(states) if dense else model.next[start : start + 2 * count : 2]
+            times = model.weight[start : start + count] if dense else model.weight[start + 1 : start + 2 * count : 2]
+            seen = times > 0.0
+            triples.append(np.stack([np.full(seen.sum(), cell), after[seen], times[seen]], axis=1))
+        return np.concatenate([np.zeros((0, 3)), *triples])
+
+    def parts(self) -> dict[str, Any]:
+        """All that is remembered, by name."""
+        m, (H, S, _) = self.memory, self.shape
+        named = {
+            "account": m.account.view(np.int64),
+            "random": m.random,
+            "counts": as_integers(m.counts),
+            "notes": as_floats(m.notes),
+            "means": m.model.rows["average"],
+            "transitions": self.transitions(),
+            "upper": m.values.upper,
+            "lower": m.values.lower,
+            "policy": m.values.policy,
+            "past": m.reservoir.policies.reshape(m.reservoir.since.size * H, S),
+            "past_from": m.reservoir.since,
+            "counters": np.array([m.reservoir.seen[0], *(m.head[name][0] for name in COUNTERS)]),
+        }
+        return named if self.python is None else named | {"custom": self.python.snapshot()}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Put everything back."""
+        m, prices, (H, S, _) = self.memory, self.memory.counts["cost"].copy(), self.shape
+        fill(m.random, parts["random"])
+        fill(m.account.view(np.int64), parts["account"])
+        fill(as_integers(m.counts), parts["counts"])
+        fill(as_floats(m.notes), parts["notes"])
+        for name in ("upper", "lower", "policy"):
+            fill(getattr(m.values, name), parts[name])
+        fill(m.model.rows["average"], parts["means"])
+        fill_rows(m.reservoir.policies, parts["past"], m.reservoir.since.size * H, S)
+        fill(m.reservoir.since, parts["past_from"])
+        m.reservoir.seen[0] = parts["counters"][0]
+        for name, value in zip(COUNTERS, parts["counters"][1:], strict=True):
+            m.head[name] = value
+        if (m.counts["cost"] != prices).any():
+            raise UnreadableFile("the costs of asking are not the learner's")
+        self._check_ranges()
+        self._restore_transitions(np.asarray(parts["transitions"]))
+        memory.list_states(self.words)
+        self.attach()
+        self.pair.code(memory.refresh_all)(self.words, self.own)
+        if self.python is not None:
+            self.python.restore(parts["custom"])
+
+    def _restore_transitions(self, rows: Any) -> None:
+        """Put back what was counted, if it fits the visits: every step but the last has led somewhere."""
+        (H, S, A), visits = self.shape, self.memory.counts["visits"]
+        cells = H * S * A
+        if rows.dtype != np.float64 or rows.shape[1:] != (3,) or not (rows == np.rint(rows)).all():
+            raise UnreadableFile("transitions are not three whole numbers each")
+        if rows.size and ((rows < [0, 0, 1]).any() or (rows[:, :2] >= [cells, S]).any()):
+            raise UnreadableFile("a transition leads from or to a state that does not exist")
+        if len(np.unique(rows[:, 0] * S + rows[:, 1])) < len(rows):
+            raise UnreadableFile("a transition is listed twice")
+        left = np.bincount(rows[:, 0].astype(np.int64), weights=rows[:, 2], minlength=cells)
+        if (left != np.where(np.arange(cells) < (H - 1) * S * A, visits, 0)).any():
+            raise UnreadableFile("transitions and visits do not add up")
+        for cell, after, times in rows:
+            self.words = memory.grow(self.words)
+            memory.restore_transition(self.words, int(cell), int(after), times)
+
+    def _check_ranges(self) -> None:
+        """Whatever a file says, compiled code must not reach outside of its arrays, nor compute nonsense."""
+        m, (H, _, A), counts = self.memory, self.shape, self.memory.counts
+        head = SimpleNamespace(**{name: int(m.head[name][0]) for name in COUNTERS})
+        asked, answered, visits = counts["asked"], counts["answered"], counts["visits"]
+        means, upper, lower, seen = m.model.rows["average"], m.values.upper, m.values.lower, int(m.reservoir.seen[0])
+        fine = [
+            (answered >= 0).all() and (answered <= asked).all() and (asked <= visits).all(),
+            (visits.reshape(H, -1).sum(axis=1) == head.clock).all(),
+            all(((part >= 0) & (part < A)).all() for part in (m.values.policy, m.reservoir.policies)),
+            ((m.reservoir.since >= 0) & (m.reservoir.since <= seen)).all(),
+            0 <= seen <= head.clock + head.open and 0 <= head.clock <= head.decisions < 2**53,
+            head.open in (0, 1) and head.lives in (0, 1),
+            OWN <= head.acting < m.reservoir.since.size,
+            ((means >= 0.0) & (means <= 1.0)).all(),
+            (np.isfinite(as_floats(m.notes)) & (as_floats(m.notes) >= 0.0)).all(),
+            ((upper >= 0.0) & (upper <= H) & (lower >= 0.0) & (lower <= H)).all(),
+            not upper[H].any() and not lower[H].any(),
+            (m.account.view(np.int64) >= 0).all(),
+        ]
+        if not all(fine):
+            raise UnreadableFile("a number is out of its range")
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        """Refuse counts and a ledger that do not add up with what is awaited."""
+        counts = self.memory.counts
+        awaited = np.zeros_like(counts["asked"])
+        for cell in tickets:
+            if not 0 <= cell < counts.size:
+                raise UnreadableFile(f"an answer is awaited for cell {cell}, which does not exist")
+            awaited[cell] += 1
+        if not (counts["asked"] == counts["answered"] + awaited).all() or (counts["asked"] > counts["visits"]).any():
+            raise UnreadableFile("visits, asks, answers and awaited decisions do not add up")
+        check_spending(self.account, counts["cost"], counts["asked"])

@@ -1,0 +1,348 @@
+"""What an agent for episodes remembers: one array of 64-bit words, its parts by name, how they are filled and grow.
+
+The end of the array is a pool of successors that grows as new transitions are seen: `grow` gives it room, between
+episodes. What happens in an episode is in round.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.episodic.learner import episode_costs, reward_linear, reward_root
+from sparingly.episodic.learners import LEARNERS
+from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
+from sparingly.ledger import ACCOUNT, Account, cost_in_units
+from sparingly.numba_support import compiled, inlined, record
+from sparingly.randomness import Stream
+from sparingly.rules.dispatch import kinds_for, ladder
+from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.rules.intervals import variance_of
+from sparingly.tabular.learner import TIES
+
+Words = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+OWN = -1  # acting with the learner's own policy, rather than with a past one
+
+HEAD = record(  # beside the sizes of the model: what kind of learner and rule, what is fixed for life, then counters
+    slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
+    learner=np.int64,  # its number in the registry
+    learner_numbers=np.int64,  # how many parameters it has
+    rule=np.int64,  # its number in the registry
+    rule_numbers=np.int64,  # how many parameters it has
+    random_ties=np.int64,  # 1 if ties are broken at random
+    two_sided=np.int64,  # 1 if values are bounded from below too
+    few=np.int64,  # how many successors of a cell are listed as pairs
+    pool=np.int64,  # where the pool begins
+    total_cost=np.int64,  # C, in millionths
+    dearest=np.int64,  # what a whole episode costs at most
+    rewarding=np.float64,  # |L_R|
+    scale=np.float64,  # of the bonuses
+    first_scale=np.float64,  # of the bonuses where nothing is known yet
+    log_constant=np.float64,  # what stands before t²(t+1) in L_t
+    decisions=np.int64,  # episodes so far
+    clock=np.int64,  # episodes that the learner has lived through
+    open=np.int64,  # 1 if an episode was planned and has not ended
+    acting=np.int64,  # the slot of the past policy that acts in it, or OWN
+    lives=np.int64,  # 1 if the learner lives through it
+    top=np.int64,  # how much of the pool is in use
+)
+COUNTS = record(  # of one cell
+    cost=np.int64,  # of asking, in millionths
+    asked=np.int64,  # n^q
+    answered=np.int64,
+    visits=np.int64,  # n
+)
+NOTES = record(  # of one cell
+    squares=np.float64,  # summed squared deviations of its answers
+    needed=np.float64,  # the budget that would allow an ask, as a rule has noted it
+)
+SIZES_WORDS, HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, NOTES_WORDS, ROW_WORDS = (
+    kind.itemsize // 8 for kind in (SIZES, HEAD, ACCOUNT, COUNTS, NOTES, ROW)
+)
+
+model_bonus = ladder("model_bonus", LEARNERS, kinds_for(LEARNERS, "model_bonus"), "visits")
+
+
+class Memory(NamedTuple):
+    """The parts of an agent's memory, as views: M = H·S·A cells, P past policies of Greedy.
+
+    The cell of step h (from 0), state s and action a is number (h·S + s)·A + a.
+    """
+
+    own: Any  # None, or the compiled functions of a user's own learner or rule
+    sizes: Any  # (1,) of SIZES
+    head: Any  # (1,) of HEAD
+    account: Account  # (1,) of ACCOUNT
+    random: Stream  # (1,)
+    learner: Floats  # its parameters, as the functions take them
+    rule: Floats  # its parameters
+    counts: Any  # (M,) of COUNTS
+    notes: Any  # (M,) of NOTES
+    model: Model  # as the learner estimates it, bonuses included; states are listed once they were visited
+    values: Values  # of the latest plan
+    policy: Words  # (H·S,) of the latest plan: what Greedy keeps
+    reservoir: Reservoir
+
+
+@inlined
+def look(words: Words, own: Any) -> Memory:
+    """Name the parts of a memory."""
+    sizes = words[:SIZES_WORDS].view(SIZES)
+    account = SIZES_WORDS + HEAD_WORDS
+    head = words[SIZES_WORDS:account].view(HEAD)
+    H, S, slots = sizes[0].horizon, sizes[0].states, head[0].slots
+    cells = H * S * sizes[0].actions
+    floats = words.view(np.float64)
+    random = account + ACCOUNT_WORDS
+    learner = random + 1
+    rule = learner + head[0].learner_numbers
+    counts = rule + head[0].rule_numbers
+    notes = counts + COUNTS_WORDS * cells
+    rows = notes + NOTES_WORDS * cells
+    listed = rows + ROW_WORDS * cells
+    many = listed + H * S
+    upper = many + H
+    lower = upper + (H + 1) * S
+    policy = lower + (H + 1) * S
+    reservoir = policy + H * S
+    drift = reservoir + 1 + slots + slots * H * S
+    pool = drift + H + 1
+    return Memory(
+        own,
+        sizes,
+        head,
+        words[account:random].view(ACCOUNT),
+        words[random:learner].view(np.uint64),
+        floats[learner:rule],
+        floats[rule:counts],
+        words[counts:notes].view(COUNTS),
+        words[notes:rows].view(NOTES),
+        Model(
+            sizes,
+            words[rows:listed].view(ROW),
+            words[pool:],
+            floats[pool:],
+            words[listed:many].reshape((H, S)),
+            words[many:upper],
+            floats[drift:pool],
+        ),
+        Values(
+            floats[upper:lower].reshape((H + 1, S)),
+            floats[lower:policy].reshape((H + 1, S)),
+            words[policy:reservoir].reshape((H, S)),
+        ),
+        words[policy:reservoir],
+        Reservoir(
+            words[reservoir : reservoir + 1],
+            words[reservoir + 1 : reservoir + 1 + slots],
+            words[reservoir + 1 + slots : drift].reshape((slots, H * S)),
+        ),
+    )
+
+
+open_memory = getattr(look, "py_func", look)  # the same, for use from Python
+
+
+class Parts(NamedTuple):
+    """What a memory is made for: a learner and a rule, as compiled code knows them."""
+
+    learner: int  # kinds
+    rule: int
+    learner_numbers: Floats
+    rule_numbers: Floats
+    slots: int
+
+
+def remember(parts: Parts, learner: Any, key: np.uint64, passes: bool = True) -> Words:
+    """A fresh memory, its model still to be refreshed; `passes`: plans may pass over actions that cannot win."""
+    H, S, A = learner.shape
+    cells, slots = H * S * A, parts.slots
+    start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size
+    start += (COUNTS_WORDS + NOTES_WORDS + ROW_WORDS) * cells + 2 * H * S + H + (H + 1) * (2 * S + 1)
+    start += reservoir_words(slots, H * S)
+    words = np.zeros(start + H * S, dtype=np.int64)
+    words[:SIZES_WORDS].view(SIZES)[0] = H, S, A, H, passes
+    costs = cost_in_units(episode_costs(learner.costs, H, S, A))
+    dearest = costs.reshape(H, -1).max(axis=1).sum()  # what a whole episode costs at most
+    rewarding = learner.cells if learner.rewarding is None else learner.rewarding
+    words[SIZES_WORDS : SIZES_WORDS + HEAD_WORDS].view(HEAD)[0] = (
+        slots, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size, TIES[learner.ties],
+        learner.two_sided, few(S), start, costs.sum(), dearest, rewarding, learner.scale, learner.first_scale,
+        learner.log_constant, 0, 0, 0, OWN, 0, 0,
+    )  # fmt: skip
+    memory = open_memory(words, None)
+    memory.learner[:], memory.rule[:] = parts.learner_numbers, parts.rule_numbers
+    memory.counts["cost"] = costs.ravel()
+    memory.random[0] = key
+    memory.values.upper[:H] = np.arange(H, 0, -1.0)[:, np.newaxis]  # what is not known may be worth the most
+    return words
+
+
+def room_of(words: Words) -> tuple[int, int]:
+    """How long the pool is, and how long it must be for one more episode."""
+    memory = open_memory(words, None)
+    head, sizes = memory.head[0], memory.sizes[0]
+    return words.size - int(head.pool), int(head.top + sizes.horizon * sizes.states)
+
+
+def grow(words: Words) -> Words:
+    """The same memory with room in its pool for at least one more episode."""
+    length, needed = room_of(words)
+    return words if length >= needed else tidy(words)
+
+
+def tidy(words: Words) -> Words:
+    """The same memory with room, and with the successors of all cells in order: plans then read them in one go."""
+    pool, needed = room_of(words)
+    missing = needed - pool
+    fresh = np.zeros(words.size + (max(missing, pool) if missing > 0 else 0), dtype=np.int64)
+    fresh[: words.size - pool] = words[: words.size - pool]
+    lay_out(words, fresh)
+    return fresh
+
+
+@compiled
+def lay_out(words: Words, fresh: Words) -> None:
+    """Copy the pool of a memory cell by cell, and leave out what is no longer in use."""
+    m, new = look(words, None), look(fresh, None)
+    top = 0
+    for cell in range(m.model.rows.size):
+        k, count = m.model.rows[cell].start, m.model.rows[cell].successors
+        used = room = count
+        if count < m.sizes[0].states:  # pairs, in a block of 1, 2, 4, … of them
+            used, room = 2 * count, 2 if count > 0 else 0
+            while room < used:
+                room *= 2
+        for i in range(used):
+            new.model.next[top + i] = m.model.next[k + i]
+        new.model.rows[cell].start = top
+        top += room
+    new.head[0].top = top
+
+
+@inlined
+def has_room(m: Memory) -> bool:
+    """Whether the pool has room for all the successors that one episode can add."""
+    return bool(m.head[0].top + m.sizes[0].horizon * m.sizes[0].states <= m.model.next.size)
+
+
+@inlined
+def refresh(m: Memory, cell: int) -> None:
+    """Bring a cell's part of the optimistic model in line with its visits and answers."""
+    head, row, counts = m.head[0], m.model.rows[U(cell)], m.counts[U(cell)]
+    n, visits = counts.answered, counts.visits
+    scale = head.scale if n > 0 else head.first_scale
+    root = scale * reward_root(variance_of(m.notes[U(cell)].squares, n), n)
+    linear = scale * reward_linear(n)
+    scale = head.scale if visits > 0 else head.first_scale
+    more_root, more_linear = model_bonus(m.own, head.learner, m.learner, visits)
+    row.root = root + scale * more_root
+    row.linear = linear + scale * more_linear
+    row.share = 1.0 / max(visits, 1)
+    row.since = -math.inf  # what was seen of its successors is out of date
+
+
+@compiled
+def refresh_all(words: Words, own: Any) -> None:
+    """Bring the whole model in line."""
+    m = look(words, own)
+    for cell in range(m.counts.size):
+        refresh(m, cell)
+
+
+@inlined
+def count_transition(m: Memory, cell: int, after: int) -> None:
+    """One more transition from a cell to the state `after`."""
+    states, row, ints, floats = m.sizes[0].states, m.model.rows[U(cell)], m.model.next, m.model.weight
+    k, count = row.start, row.successors
+    if count == states:
+        floats[U(k + after)] += 1.0
+        return
+    for i in range(k, k + 2 * count, 2):
+        if ints[U(i)] == after:
+            floats[U(i + 1)] += 1.0
+            return
+    if count + 1 > m.head[0].few:  # from now on one weight per state
+        fresh = m.head[0].top
+        m.head[0].top += states
+        for i in range(k, k + 2 * count, 2):
+            floats[fresh + ints[i]] = floats[i + 1]
+        floats[fresh + after] = 1.0
+        row.start, row.successors = fresh, states
+        return
+    if count & (count - 1) == 0:  # the block is full at 0, 1, 2, 4, … pairs: move to one twice as large
+        fresh = m.head[0].top
+        m.head[0].top += 2 * max(2 * count, 1)
+        for i in range(2 * count):
+            ints[fresh + i] = ints[k + i]
+        row.start = fresh
+        k = fresh
+    ints[k + 2 * count] = after
+    floats[k + 2 * count + 1] = 1.0
+    row.successors = count + 1
+
+
+@inlined
+def was_seen(m: Memory, h: int, s: int) -> bool:
+    """Whether state s was visited at step h."""
+    first, seen = (h * m.sizes[0].states + s) * m.sizes[0].actions, False
+    for cell in range(first, first + m.sizes[0].actions):
+        seen = seen or m.counts[U(cell)].visits > 0
+    return seen
+
+
+@compiled
+def list_states(words: Words) -> None:
+    """List the states that were visited at each step, from the counts of visits."""
+    m = look(words, None)
+    for h in range(m.sizes[0].horizon):
+        m.model.many[h] = 0
+        for s in range(m.sizes[0].states):
+            if was_seen(m, h, s):
+                m.model.listed[h, m.model.many[h]] = s
+                m.model.many[h] += 1
+
+
+@inlined
+def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
+    """Step h led from state s with action a to the state `after` (−1 at the end of the episode)."""
+    first = (h * m.sizes[0].states + s) * m.sizes[0].actions
+    if not was_seen(m, h, s):  # states are listed in order, so that plans go through the memory in order
+        place = m.model.many[h]
+        while place > 0 and m.model.listed[h, place - 1] > s:
+            m.model.listed[h, place] = m.model.listed[h, place - 1]
+            place -= 1
+        m.model.listed[h, place] = s
+        m.model.many[h] += 1
+    m.counts[U(first + a)].visits += 1
+    if after >= 0:
+        count_transition(m, first + a, after)
+
+
+@inlined
+def take_answer(m: Memory, cell: int, reward: float) -> None:
+    """Count one answer of a cell, in such a way that equal answers deviate from their mean by exactly 0."""
+    counts, row = m.counts[U(cell)], m.model.rows[U(cell)]
+    counts.answered += 1
+    away = reward - row.average
+    row.average += away / counts.answered  # E10: the mean of the answers so far
+    m.notes[U(cell)].squares += away * (reward - row.average)
+    refresh(m, cell)
+
+
+@compiled
+def restore_transition(words: Words, cell: int, after: int, times: float) -> None:
+    """Put back what a saved agent has counted, successor by successor in the order of the first visits."""
+    m = look(words, None)
+    count_transition(m, cell, after)
+    k, count = m.model.rows[cell].start, m.model.rows[cell].successors
+    if count == m.sizes[0].states:
+        m.model.weight[k + after] = times
+    else:
+        m.model.weight[k + 2 * count - 1] = times

@@ -1,0 +1,181 @@
+"""What the families of all settings share: kinds of parts, learners in plain Python, how saved parts are put back."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
+from sparingly.ledger import UNLIMITED, Account
+from sparingly.numba_support import DISABLED, anew, from_python
+from sparingly.protocol import SETTINGS, Question, State
+from sparingly.rules import RULES, Never
+from sparingly.rules.dispatch import STAND_INS
+from sparingly.rules.rule import built_in, function_for
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kind_of(registry: Sequence[type[Any]], part: Any) -> int | None:
+    """The number of a part in its registry; None for one that is not there. A subclass that changes nothing is."""
+    functions = type(part).functions
+    return next((kind for kind, entry in enumerate(registry) if functions and entry.functions is functions), None)
+
+
+def asker(rule: Any, setting: str) -> Callable[[Question], Any]:
+    """The function that decides for a rule, ours or the user's, given a Question."""
+    if not built_in(rule):
+        return cast(Callable[[Question], Any], rule.asks)
+    return functools.partial(from_python(function_for(rule, setting)), rule.parameters)
+
+
+def with_given_costs(learner: Any, costs: Any) -> Any:
+    """The learner with the costs that were given to its agent, so that they are saved with it."""
+    if costs is None:
+        return learner
+    if not dataclasses.is_dataclass(learner):
+        raise InvalidInput(f"{type(learner).__name__} must be a dataclass, if costs are given to its agent")
+    return dataclasses.replace(cast(Any, learner), costs=costs)
+
+
+def check_rule(rule: Any, setting: str, learner: Any, unit_costs: bool) -> None:
+    """Refuse a rule that is not for the setting, or not for the costs."""
+    if not built_in(rule):
+        return
+    function_for(rule, setting)
+    if setting in rule.unit_costs_only and not unit_costs:
+        raise InvalidInput(
+            f"{type(rule).__name__} is proved for unit costs only with {type(learner).__name__}; "
+            "use ExactMatching() for other costs"
+        )
+
+
+class Pair:
+    """A learner and a rule as compiled code takes them: kinds in the registries, or functions of the user's own.
+
+    `python_learner` and `python_rule` say which of them are in plain Python. Then compiled code has a stand-in.
+    """
+
+    def __init__(self, learners: Sequence[type[Any]], learner: Any, rule: Any, setting: str, plain: bool) -> None:
+        self.python_learner, self.python_rule = plain, not built_in(rule)
+        compiled_rule: Any = Never() if self.python_rule else rule
+        learner_kind = 0 if plain else kind_of(learners, learner)
+        rule_kind = kind_of(RULES, compiled_rule)
+        self.learner, self.rule = learner_kind or 0, rule_kind or 0
+        self.rule_numbers = compiled_rule.numbers
+        self.slots = int(rule.policies) if getattr(compiled_rule, "reduction", False) else 0
+        self.own: Any = None
+        if learner_kind is None or rule_kind is None:
+            chooser: Any = learners[0] if plain else type(learner)
+            self.own = own_functions(chooser.functions, () if plain else learner.parameters, compiled_rule, setting)
+
+    @property
+    def in_python(self) -> bool:
+        """Whether a part is in plain Python."""
+        return self.python_learner or self.python_rule
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether rounds go step by step through Python: where a part is in Python, or the compiler is off."""
+        return self.in_python or DISABLED
+
+    def code(self, function: F) -> F:
+        """A compiled function for this pair: the one that is kept on disk, or one made for the user's own parts."""
+        return function if self.own is None else anew(function)
+
+
+def own_functions(learner: dict[str, Any], parameters: Any, rule: Any, setting: str) -> Any:
+    """The functions of a learner and a rule of which at least one is the user's own, as one tuple with names."""
+    functions = STAND_INS | learner | rule.functions | {"asks": function_for(rule, setting)}
+    functions = {name: function for name, function in functions.items() if name not in SETTINGS}
+    return _own_type(tuple(functions))(*functions.values(), parameters, rule.parameters)
+
+
+@functools.cache
+def _own_type(names: tuple[str, ...]) -> Any:
+    return namedtuple("Own", [*names, "learner", "rule"])
+
+
+class PlainLearner:
+    """A learner in plain Python, with its state, its randomness and, for Greedy, a reservoir of past states.
+
+    For a rule in plain Python with a learner that is compiled, the state stays empty.
+    """
+
+    def __init__(self, learner: Any, pair: Pair, seeds: np.random.SeedSequence) -> None:
+        self.learner, self.slots = learner, pair.slots
+        self.random = np.random.Generator(np.random.PCG64(seeds))
+        self.state: State = learner.start() if pair.python_learner else {}
+        self.past: list[tuple[State, int]] = []  # a state and the clock at its time
+
+    def keep(self, clock: int, seen: int) -> None:
+        """The l-th policy takes each slot with probability 1/l (Algorithm 1, lines 7 and 11), with whole states."""
+        kept = (copy.deepcopy(self.state), clock)
+        for slot in range(self.slots):
+            if len(self.past) <= slot:
+                self.past.append(kept)
+            elif self.random.random() * seen < 1.0:
+                self.past[slot] = kept
+
+    def draw(self) -> tuple[State, int]:
+        """A past state and its clock; before there is one, the state of now at the first round."""
+        if not self.past:
+            return self.state, 1
+        return self.past[int(self.random.random() * len(self.past)) if len(self.past) > 1 else 0]
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a saved agent must remember beyond the memory."""
+        return {"state": self.state, "past": [[s, t] for s, t in self.past], "random": self.random.bit_generator.state}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """The inverse of `snapshot`."""
+        self.state = snapshot["state"]
+        self.past = [(s, int(t)) for s, t in snapshot["past"]]
+        self.random.bit_generator.state = snapshot["random"]
+
+
+def fill(target: Any, values: Any) -> None:
+    """Copy a restored array into its place, if it fits."""
+    array = np.asarray(values)
+    if array.shape != target.shape or (array.dtype != target.dtype and array.size):
+        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
+    target[...] = array
+
+
+def fill_rows(target: Any, values: Any, *shape: int) -> None:
+    """Copy a restored array of this shape (−1: whatever fits) into the rows (P, K) of past policies."""
+    fresh = np.empty_like(target, order="C")
+    fill(fresh.reshape(shape) if fresh.size else fresh.reshape([max(n, 0) for n in shape]), values)
+    target[...] = fresh
+
+
+def as_integers(records: Any) -> Any:
+    """The fields of records as the columns of an array of whole numbers: a view, unless they are floats."""
+    return records.view(np.int64).reshape(records.size, -1)
+
+
+def as_floats(records: Any) -> Any:
+    """The same for records of floats."""
+    return records.view(np.float64).reshape(records.size, -1)
+
+
+def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any]) -> None:
+    """Refuse a ledger that has not paid for all asks, or has paid more than was granted."""
+    paid = sum(int(c) * int(n) for c, n in zip(costs, asked, strict=True))
+    if not min(paid, UNLIMITED) <= account[0].spent <= account[0].granted:
+        raise UnreadableFile("the ledger does not add up")
+
+
+def no_such_decision(id: Any, decisions: int) -> InvalidInput:
+    """The error for an id that nothing is awaited for."""
+    if not isinstance(id, int | np.integer) or isinstance(id, bool):
+        return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
+    if not 1 <= id <= decisions:
+        return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {decisions}")
+    return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")

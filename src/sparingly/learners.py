@@ -1,0 +1,19 @@
+"""All learners of this library: UCB1 and MOSS for arms, OFUL for features, UCBVI and ULCVI for episodes.
+
+Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
+"""
+
+from typing import Any
+
+from sparingly.episodic.learners import LEARNERS as EPISODIC
+from sparingly.episodic.ucbvi import UCBVI
+from sparingly.episodic.ulcvi import ULCVI
+from sparingly.linear.learners import LEARNERS as LINEAR
+from sparingly.linear.oful import OFUL
+from sparingly.tabular.learners import LEARNERS as TABULAR
+from sparingly.tabular.moss import MOSS
+from sparingly.tabular.ucb1 import UCB1
+
+LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC)
+
+__all__ = ["LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI"]

@@ -1,0 +1,1 @@
+"""Linear rewards: learners, what their agents remember, the round, the simulator's loop, the Agent's side."""

@@ -1,0 +1,313 @@
+"""The Agent's side of linear rewards: a context is an array of features (A, d), a ticket the row and its price."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.errors import ContractBroken, InvalidInput, UnreadableFile
+from sparingly.family import (
+    Pair,
+    PlainLearner,
+    asker,
+    check_rule,
+    check_spending,
+    fill,
+    fill_rows,
+    no_such_decision,
+    with_given_costs,
+)
+from sparingly.ledger import Account
+from sparingly.linear import round as rounds
+from sparingly.linear.ellipsoid import Ellipsoid
+from sparingly.linear.learner import built_in
+from sparingly.linear.learners import LEARNERS
+from sparingly.linear.memory import Parts, Words, open_memory, remember
+from sparingly.linear.oful import OFUL
+from sparingly.numba_support import from_python
+from sparingly.protocol import FeatureLearner, Outcome
+from sparingly.randomness import keys
+from sparingly.rules.dispatch import no_bar
+from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent
+from sparingly.validation import number
+
+Floats = NDArray[np.float64]
+
+
+def stand_in(learner: Any) -> Any:
+    """For a learner in plain Python: OFUL with its dimension, ridge, length and costs, by which widths are measured."""
+    ridge, length = (float(getattr(learner, name, 1.0)) for name in ("ridge", "length"))
+    return OFUL(learner.dim, ridge=ridge, length=length, costs=learner.costs)
+
+
+def make_pair(learner: Any, rule: Any) -> Pair:
+    """A learner and a rule as compiled code takes them."""
+    return Pair(LEARNERS, learner, rule, "linear", plain=not built_in(learner))
+
+
+def make_memory(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -> Words:
+    """A fresh memory for a learner and a rule."""
+    known = stand_in(learner) if pair.python_learner else learner
+    parts = Parts(pair.learner, pair.rule, known.numbers, pair.rule_numbers, pair.slots)
+    return remember(parts, known, key, together)
+
+
+class LinearFamily:
+    """Linear rewards, with any learner for them and any rule, compiled or in plain Python."""
+
+    setting = "linear"
+    learners = LEARNERS
+    views = ("theta", "radius", "threshold", "predict")  # what an Agent can be asked about
+    instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+
+    @staticmethod
+    def takes(learner: Any) -> bool:
+        """Whether a learner is for this setting."""
+        return built_in(learner) or isinstance(learner, FeatureLearner)
+
+    @classmethod
+    def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
+        """Refuse what does not fit together."""
+        prices = stand_in(with_given_costs(learner, costs)).costs
+        check_rule(rule, cls.setting, learner, unit_costs=prices is None or set(prices) == {1.0})
+
+    def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
+        self.check_pair(learner, rule, costs)
+        self.learner, self.rule = with_given_costs(learner, costs), rule
+        self.pair = make_pair(self.learner, rule)
+        self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
+        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.own, self.by_steps = self.pair.own, self.pair.by_steps
+        self.asks = asker(rule, self.setting)
+        if not self.pair.python_rule:
+            self.bar = functools.partial(from_python(rule.functions.get("bar", no_bar)), rule.parameters)
+        self._decide = self.pair.code(rounds.decide)
+        self.length = float(getattr(learner, "length", 1.0))
+        self.attach()
+
+    def warm_up(self) -> None:
+        """Load the compiled code, or compile it: play a round on a copy."""
+        if not self.by_steps:
+            words, X = self.words.copy(), np.zeros((self.memory.price.size, self.learner.dim))
+            self._decide(words, self.own, X)
+            rounds.learn(words, X[0], 0.0)
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy)."""
+        self.memory = open_memory(self.words, self.own)
+        self.account: Account = self.memory.account
+        self._decisions = self.memory.head["decisions"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what `attach` makes: those are views of the memory."""
+        made = ("memory", "account", "_decisions")
+        return {name: part for name, part in self.__dict__.items() if name not in made}
+
+    @property
+    def decisions(self) -> int:
+        """How many were made."""
+        return int(self._decisions[0])
+
+    def check(self, context: Any) -> Floats:
+        """A non-empty array (A, d) of finite numbers, no row longer than L."""
+        try:
+            features = np.ascontiguousarray(context, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(
+                f"features must be numbers of shape (actions, {self.learner.dim}), not {context!r}"
+            ) from None
+        if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] != self.learner.dim:
+            raise InvalidInput(f"features must have shape (actions, {self.learner.dim}), not {features.shape}")
+        prices = self.memory.price.size
+        if prices not in (1, features.shape[0]):
+            raise InvalidInput(f"costs are given for {prices} actions, features for {features.shape[0]}")
+        longest = rounds.longest(features)
+        if not longest <= self.length * (1.0 + 1e-9):  # NaN and infinity fail too
+            raise InvalidInput(
+                f"every row of the features must be finite and no longer than length={self.length:g}; "
+                f"one has {longest:g}. Rescale the features, or give {type(self.learner).__name__} a larger length"
+            )
+        return features
+
+    def decide(self, context: Floats) -> Outcome:
+        """One round: in one compiled call, or step by step where a part is in plain Python."""
+        if self.by_steps:
+            return self._decide_by_steps(context)
+        action, ask, width, threshold = self._decide(self.words, self.own, context)
+        return action, ask, width, threshold, self._ticket(context, action) if ask else None
+
+    def _decide_by_steps(self, X: Floats) -> Outcome:
+        """Propose, Question, asks, settle. If the user's code fails, nothing has happened."""
+        before, dice = self.words.copy(), {} if self.python is None else self.python.random.bit_generator.state
+        try:
+            return self._play(X)
+        except BaseException:
+            self.words[:] = before
+            if self.python is not None:
+                self.python.random.bit_generator.state = dice
+            raise
+
+    def _step(self, function: Any, *arguments: Any) -> Any:
+        """One of the steps of a round, on this memory."""
+        return self.pair.code(function)(self.words, self.own, *arguments)
+
+    def _play(self, X: Floats) -> Outcome:
+        m, plain, reach = self.memory, self.plain, self.radius()
+        if plain is None:
+            proposed, question = self._step(rounds.propose_by_words, X)
+        else:
+            proposed = self._action(plain, plain.state, X, int(m.head["clock"][0]) + 1)
+            question = self._step(rounds.question_by_words, X, proposed)
+        bar = math.nan if self.pair.python_rule else 2.0 * reach * self.bar(question)
+        wanted = bool(self.asks(question))
+        if plain is None:
+            a, ending = self._step(rounds.settle_by_words, X, proposed, wanted)
+        else:
+            a, ending = self._settle(plain, X, proposed, wanted)
+        width = question.width if a == proposed else self._step(rounds.width_by_words, X, a, reach)
+        self._decisions[0] += 1
+        threshold = bar if self.pair.python_rule else consistent(bar, width, ending)
+        ask = ending == ANSWERABLE
+        return int(a), ask, width, threshold, self._ticket(X, a) if ask else None
+
+    def _settle(self, plain: PlainLearner, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
+        """For a learner in plain Python. Greedy keeps its states, or acts by one of the past (Algorithm 1)."""
+        m = self.memory
+        if self.pair.slots > 0 and not wanted:
+            state, t = plain.draw()
+            return self._action(plain, state, X, t), UNASKED
+        ending = self._step(rounds.count_by_words, X, a, wanted)
+        if self.pair.slots > 0:
+            m.reservoir.seen[0] += 1
+            plain.keep(int(m.head["clock"][0]), int(m.reservoir.seen[0]))
+        return a, ending
+
+    def _action(self, plain: PlainLearner, state: Any, X: Floats, t: int) -> int:
+        a = plain.learner.choose(state, X.copy(), t, plain.random)
+        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not 0 <= a < X.shape[0]:
+            raise ContractBroken(
+                f"{type(self.learner).__name__}.choose must return a row in 0 … {X.shape[0] - 1}, not {a!r}"
+            )
+        return int(a)
+
+    def _ticket(self, context: Floats, action: int) -> Floats:
+        """The features of an action, and its price in millionths behind them, (d + 1,)."""
+        prices = self.memory.price
+        return np.append(context[action], float(prices[action if prices.size > 1 else 0]))
+
+    def count_ask(self, context: Floats, action: int) -> Floats:
+        """Count an ask that was decided elsewhere; its ticket."""
+        ticket = self._ticket(context, action)
+        rounds.count_ask(self.words, ticket[:-1], int(ticket[-1]))
+        return ticket
+
+    def take_back(self, ticket: Floats) -> None:
+        """Undo an ask that nobody has seen."""
+        rounds.take_back(self.words, ticket[:-1], int(ticket[-1]))
+
+    def learn(self, ticket: Floats, reward: float) -> None:
+        """Take in one answer."""
+        if self.plain is not None:
+            self.plain.learner.learn(self.plain.state, ticket[:-1].copy(), reward)
+        rounds.learn(self.words, ticket[:-1], reward)
+
+    def check_reward(self, reward: object) -> float:
+        """Any finite number."""
+        return number(reward, "a reward", least=-1e12, most=1e12)
+
+    def check_id(self, id: Any) -> InvalidInput:
+        """The error for an id that nothing is awaited for."""
+        return no_such_decision(id, self.decisions)
+
+    # What an Agent can be asked about.
+
+    def theta(self) -> Floats:
+        """The estimate of θ, (d,)."""
+        return self.memory.theta.copy()
+
+    def radius(self) -> float:
+        """l: with probability 1 − δ, θ lies within this distance of its estimate, in the norm of V."""
+        return float(self.pair.code(rounds.radius_now)(self.words, self.own))
+
+    def threshold(self) -> float:
+        """The width at which the next decision will not be asked about; NaN for a rule in plain Python."""
+        if self.pair.python_rule:
+            return math.nan
+        return float(self.pair.code(rounds.threshold_now)(self._fresh(), self.own))
+
+    def _fresh(self) -> Words:
+        """The memory with the rule's inverse up to date; a copy, if it is not: looking changes nothing."""
+        if not np.isinf(self.memory.asked.sizes["stale"][0]):
+            return self.words
+        words = self.words.copy()
+        rounds.freshen_now(words)
+        return words
+
+    def predict(self, features: Any) -> tuple[Floats, ...]:
+        """For each row: the estimate, how far the truth may be from it, the width as the rule sees it; (A,) each."""
+        X, radius, m = self.check(features), self.radius(), open_memory(self._fresh(), None)
+        near, wide = (np.sqrt(np.maximum(((X @ e.inverse) * X).sum(axis=1), 0.0)) for e in (m.known, m.asked))
+        return X @ self.memory.theta, radius * near, 2.0 * radius * wide
+
+    @property
+    def prices(self) -> NDArray[np.int64]:
+        """What asking costs, in millionths: (A,), or (1,) if all actions cost the same."""
+        return self.memory.price.copy()
+
+    # Saving.
+
+    def parts(self) -> dict[str, Any]:
+        """All that is remembered, by name."""
+        m, d = self.memory, self.learner.dim
+        past = m.reservoir.policies.view(np.float64)
+        named = {
+            "account": m.account.view(np.int64),
+            "random": m.random,
+            "price": m.price,
+            "theta": m.theta,
+            "sum": m.sum,
+            "past_theta": past[:, :d],
+            "past_inverse": past[:, d:-1].reshape(-1, d),
+            "past_radius": past[:, -1],
+        }
+        for which, e in self._ellipsoids():
+            named |= {f"{which}_{name}": getattr(e, name) for name in ("V", "rest", "inverse")}
+            named[f"{which}_numbers"] = e.sizes.view(np.float64)
+        head = m.head[0]
+        named["counters"] = np.array([m.reservoir.seen[0], head.decisions, head.clock])
+        return named if self.python is None else named | {"custom": self.python.snapshot()}
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Put everything back."""
+        m, d = self.memory, self.learner.dim
+        fill(m.account.view(np.int64), parts["account"])
+        for name in ("random", "price", "theta", "sum"):
+            fill(getattr(m, name), parts[name])
+        past, slots = m.reservoir.policies.view(np.float64), m.reservoir.since.size
+        fill_rows(past[:, :d], parts["past_theta"], slots, d)
+        fill_rows(past[:, d:-1], parts["past_inverse"], slots * d, d)
+        fill_rows(past[:, -1:], parts["past_radius"], slots)
+        for which, e in self._ellipsoids():
+            for name in ("V", "rest", "inverse"):
+                fill(getattr(e, name), parts[f"{which}_{name}"])
+            fill(e.sizes.view(np.float64), parts[f"{which}_numbers"])
+        m.reservoir.seen[0], m.head["decisions"][0], m.head["clock"][0] = parts["counters"]
+        if self.python is not None:
+            self.python.restore(parts["custom"])
+
+    def _ellipsoids(self) -> tuple[tuple[str, Ellipsoid], ...]:
+        return (("known", self.memory.known), ("asked", self.memory.asked))
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        """Refuse a ledger that does not add up, and tickets that are none."""
+        check_spending(self.account, [], [])
+        for x in tickets:
+            if x.shape != (self.learner.dim + 1,) or not np.isfinite(x).all():
+                raise UnreadableFile(f"the features of an awaited decision are not {self.learner.dim} finite numbers")
+            if x[-1] not in self.memory.price:
+                raise UnreadableFile("an awaited decision has a price that no action has")

@@ -1,0 +1,139 @@
+"""The simulator's loop for linear rewards, for features that change and for a fixed set.
+
+With a fixed set, the estimate and the width of every action are kept up to date: an ask costs O(A·d) for them, and a
+round without one O(A). They are made afresh whenever the inverse is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.ledger import charge
+from sparingly.linear.memory import Memory, Words, look
+from sparingly.linear.round import (
+    EVEN,
+    keep_policy,
+    past_action,
+    play_round,
+    price_of,
+    question_about,
+    radius,
+    take_answer,
+    wants,
+)
+from sparingly.numba_support import apart, compiled, inlined
+from sparingly.problems.linear import loss, noisy, worth
+from sparingly.randomness import uniform
+from sparingly.simulation.record import Record, is_due, write
+from sparingly.tabular.round import ANSWERABLE
+from sparingly.vectors import dot, multiply
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class TrueLinear(NamedTuple):
+    """The truth of one run."""
+
+    theta: Floats  # (d,)
+    noise: float
+    key: np.uint64
+
+
+class FixedSet(NamedTuple):
+    """What is kept of a fixed set of actions, (A,) each: ⟨x, θ̂⟩, ‖x‖² in V⁻¹, what the action loses; and (1,) the
+    action of Greedy's past policy, −1 if that has to be found."""
+
+    mean: Floats
+    square: Floats
+    gap: Floats
+    past: Integers
+
+
+@compiled
+def run_block(
+    words: Words, own: Any, truth: TrueLinear, record: Record, mark: int, features: Floats, fixed: FixedSet,
+    tape: Integers, first: int, losses: Floats,
+) -> int:  # fmt: skip
+    """Play the rounds of a block; `mark` is the next place in the record, and so is the result.
+
+    `losses` holds the regret so far and the number of asks. A fixed set is given once, and `fixed` is then not empty.
+    """
+    m = look(words, own)
+    for j in range(tape.size):
+        m.account[0].granted = tape[j]
+        X = features[min(j, features.shape[0] - 1)]
+        if fixed.mean.size > 0:
+            a, asked = fixed_round(m, truth, X, fixed, int(losses[1]))
+            losses[0] += fixed.gap[a]
+        else:
+            a, ending = play_round(m, X)
+            asked = ending == ANSWERABLE
+            if asked:
+                take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, int(losses[1])))
+            losses[0] += loss(X, a, truth.theta)
+        losses[1] += asked
+        record.plays[a] += 1
+        if is_due(record, mark, first + j):
+            write(record, mark, losses[0], int(losses[1]), m.account)
+            mark += 1
+    return mark
+
+
+@apart
+def measure(m: Memory, X: Floats, fixed: FixedSet) -> None:
+    """Estimate and width of every action, from the start."""
+    for a in range(X.shape[0]):
+        fixed.mean[a] = dot(X[a], m.theta)
+        multiply(m.known.inverse, X[a], m.y)
+        fixed.square[a] = max(dot(X[a], m.y), 0.0)
+
+
+@inlined
+def fixed_round(m: Memory, truth: TrueLinear, X: Floats, fixed: FixedSet, asks: int) -> tuple[int, bool]:
+    """`play_round` on a fixed set: the same choice and the same rule, on numbers that are kept up to date."""
+    head, reach = m.head[0], radius(m)
+    bonus = head.scale * reach
+    a, top, tied, even = 0, -math.inf, 1, 0.0
+    for b in range(X.shape[0]):
+        value = fixed.mean[b] + bonus * math.sqrt(fixed.square[b])
+        if value > top + even:
+            a, top, tied, even = b, value, 1, EVEN * (1.0 + abs(value))
+        elif value >= top - even and head.random_ties:
+            tied += 1
+            if uniform(m.random) * tied < 1.0:
+                a = b
+    price = price_of(m, a)
+    wanted = wants(m, question_about(m, price, math.sqrt(fixed.square[a]), reach))
+    if head.slots > 0:  # Greedy
+        if not wanted:
+            if fixed.past[0] < 0 or head.slots > 1 or head.random_ties:
+                fixed.past[0] = past_action(m, X, bonus)
+            return int(fixed.past[0]), False
+        keep_policy(m, bonus)
+        fixed.past[0] = -1
+    head.clock += 1
+    if not wanted or not charge(m.account, price):
+        return a, False
+    shrink = 1.0 / (1.0 + fixed.square[a])
+    take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, asks))
+    if m.known.sizes[0].stale == 0.0:
+        measure(m, X, fixed)
+        return a, True
+    for b in range(X.shape[0]):
+        overlap = dot(X[b], m.y)  # V⁻¹x from before the update is still there
+        fixed.square[b] = max(fixed.square[b] - shrink * overlap * overlap, 0.0)
+        fixed.mean[b] = dot(X[b], m.theta)
+    return a, True
+
+
+@compiled
+def begin(words: Words, X: Floats, fixed: FixedSet, theta: Floats) -> None:
+    """Measure a fixed set for the first time."""
+    measure(look(words, None), X, fixed)
+    for a in range(X.shape[0]):
+        fixed.gap[a] = loss(X, a, theta)

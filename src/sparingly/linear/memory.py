@@ -1,0 +1,160 @@
+"""What an agent for linear rewards remembers: one array of 64-bit words, and its parts by name.
+
+The rule's ellipsoid grows when something is asked, the learner's when it is answered; in a simulation they are one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.ledger import ACCOUNT, Account, cost_in_units
+from sparingly.linear.ellipsoid import SIZES, Ellipsoid, reset
+from sparingly.numba_support import compiled, inlined, record
+from sparingly.randomness import Stream
+from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.tabular.learner import TIES
+
+Words = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed for life; then two counters
+    dim=np.int64,  # d
+    slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
+    prices=np.int64,  # K
+    learner=np.int64,  # its number in the registry
+    learner_numbers=np.int64,  # how many parameters it has
+    rule=np.int64,  # its number in the registry
+    rule_numbers=np.int64,  # how many parameters it has
+    random_ties=np.int64,  # 1 if ties are broken at random
+    together=np.int64,  # 1 if every answer comes at once, so that one ellipsoid serves learner and rule
+    cheapest=np.int64,  # the least price that is not 0, in millionths
+    dearest=np.int64,  # the largest price
+    ridge=np.float64,  # λ
+    length=np.float64,  # L
+    scale=np.float64,  # of the bonus
+    decisions=np.int64,  # made so far
+    clock=np.int64,  # rounds that the learner has lived through
+)
+HEAD_WORDS, ACCOUNT_WORDS, SIZES_WORDS = (kind.itemsize // 8 for kind in (HEAD, ACCOUNT, SIZES))
+
+
+class Memory(NamedTuple):
+    """The parts of an agent's memory, as views: dimension d, K prices, P past policies of Greedy."""
+
+    own: Any  # None, or the compiled functions of a user's own learner or rule
+    head: Any  # (1,) of HEAD
+    account: Account  # (1,) of ACCOUNT
+    random: Stream  # (1,)
+    learner: Floats  # its parameters, as the functions take them
+    rule: Floats  # its parameters
+    price: Integers  # (K,) of asking about each action, in millionths; (1,) if all are equal
+    sum: Floats  # (d,) Σ x R
+    y: Floats  # (d,) and
+    work: Floats  # (d, d) room to compute in
+    theta: Floats  # (d,) θ̂
+    known: Ellipsoid  # of the answers: the learner's
+    bonus: Floats  # (1,) of the policy that was kept last
+    policy: Words  # (d + d·d + 1,) θ̂, V⁻¹ and the bonus as one block: what Greedy keeps
+    asked: Ellipsoid  # of the asks: the rule's
+    reservoir: Reservoir
+
+
+@inlined
+def look(words: Words, own: Any) -> Memory:
+    """Name the parts of a memory."""
+    head = words[:HEAD_WORDS].view(HEAD)
+    d, slots, floats = head[0].dim, head[0].slots, words.view(np.float64)
+    square = d * d
+    random = HEAD_WORDS + ACCOUNT_WORDS
+    learner = random + 1
+    rule = learner + head[0].learner_numbers
+    price = rule + head[0].rule_numbers
+    total = price + head[0].prices
+    y = total + d
+    work = y + d
+    theta = work + square
+    inverse = theta + d
+    bonus = inverse + square
+    known = bonus + 1
+    sizes = known + 2 * square
+    end = sizes + SIZES_WORDS
+    asked = known if head[0].together else end + square  # of the rule's V; its inverse lies before it
+    asked_inverse = inverse if head[0].together else end
+    past = asked + 2 * square + SIZES_WORDS
+    return Memory(
+        own,
+        head,
+        words[HEAD_WORDS:random].view(ACCOUNT),
+        words[random:learner].view(np.uint64),
+        floats[learner:rule],
+        floats[rule:price],
+        words[price:total],
+        floats[total:y],
+        floats[y:work],
+        floats[work:theta].reshape((d, d)),
+        floats[theta:inverse],
+        Ellipsoid(
+            floats[known : known + square].reshape((d, d)),
+            floats[known + square : sizes].reshape((d, d)),
+            floats[inverse:bonus].reshape((d, d)),
+            words[sizes:end].view(SIZES),
+        ),
+        floats[bonus:known],
+        words[theta:known],
+        Ellipsoid(
+            floats[asked : asked + square].reshape((d, d)),
+            floats[asked + square : asked + 2 * square].reshape((d, d)),
+            floats[asked_inverse : asked_inverse + square].reshape((d, d)),
+            words[asked + 2 * square : past].view(SIZES),
+        ),
+        Reservoir(
+            words[past : past + 1],
+            words[past + 1 : past + 1 + slots],
+            words[past + 1 + slots :].reshape((slots, known - theta)),
+        ),
+    )
+
+
+open_memory = getattr(look, "py_func", look)  # the same, for use from Python
+
+
+class Parts(NamedTuple):
+    """What a memory is made for: a learner and a rule, as compiled code knows them."""
+
+    learner: int  # kinds
+    rule: int
+    learner_numbers: Floats
+    rule_numbers: Floats
+    slots: int
+
+
+def remember(parts: Parts, learner: Any, key: np.uint64, together: bool = False) -> Words:
+    """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both."""
+    d, prices = learner.dim, cost_in_units([1.0] if learner.costs is None else learner.costs)
+    fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size + prices.size
+    ellipsoid, policy = 3 * d * d + SIZES_WORDS, d + d * d + 1
+    size = fixed + 3 * d + d * d + 1 + (1 if together else 2) * ellipsoid + reservoir_words(parts.slots, policy)
+    words = np.zeros(size, dtype=np.int64)
+    positive = prices[prices > 0]
+    words[:HEAD_WORDS].view(HEAD)[0] = (
+        d, parts.slots, prices.size, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size,
+        TIES[learner.ties], together, positive.min() if positive.size else 0, prices.max(), learner.ridge,
+        learner.length, learner.scale, 0, 0,
+    )  # fmt: skip
+    memory = open_memory(words, None)
+    memory.learner[:], memory.rule[:], memory.price[:] = parts.learner_numbers, parts.rule_numbers, prices
+    memory.random[0] = key
+    start(words)
+    return words
+
+
+@compiled
+def start(words: Words) -> None:
+    """Nothing is known yet: V = λI."""
+    m = look(words, None)
+    reset(m.known, m.head[0].ridge)
+    reset(m.asked, m.head[0].ridge)

@@ -1,0 +1,111 @@
+"""OFUL (Abbasi-Yadkori, Pál & Szepesvári, 2011): optimism in an ellipsoid around the ridge estimate of θ.
+
+V = λI + Σ x xᵀ, θ̂ = V⁻¹ Σ x R, index = ⟨x, θ̂⟩ + l·‖x‖ in V⁻¹.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sparingly.errors import InvalidInput
+from sparingly.ledger import cost_in_units
+from sparingly.linear.learner import LinearLearner
+from sparingly.numba_support import compiled, inlined
+from sparingly.tabular.learner import TIES, check_scale
+from sparingly.validation import choice, number, table, whole
+
+
+@compiled
+def simple_radius(d: int, rounds: int, noise: float, delta: float, ridge: float, L: float, D: float) -> float:
+    """l_t = max(1, σ sqrt(2d log((1 + tL²/λ)/δ)) + sqrt(λ)·D)."""
+    return max(
+        1.0, noise * math.sqrt(2.0 * d * math.log((1.0 + rounds * L * L / ridge) / delta)) + math.sqrt(ridge) * D
+    )
+
+
+@compiled
+def determinant_radius(log_det: float, noise: float, doubt: float, start: float, bias: float) -> float:
+    """max(1, σ sqrt(log(det V/λ^d) + 2 log(1/δ)) + sqrt(λ)·D): tighter, and as valid (their Theorem 2).
+
+    What does not change from round to round is given: doubt = 2 log(1/δ), start = d log λ, bias = sqrt(λ)·D.
+    """
+    return max(1.0, noise * math.sqrt(max(log_det - start, 0.0) + doubt) + bias)
+
+
+@inlined
+def radius(learner: OFUL, rounds: int, log_det: float) -> float:
+    """l: how far θ may be from θ̂, in the norm of V. The paper's l_{t−1} counts the rounds before this one."""
+    if learner.by_determinant > 0.0:
+        return determinant_radius(log_det, learner.noise, learner.doubt, learner.first_log_det, learner.bias)
+    return simple_radius(learner.dim, rounds, learner.noise, learner.delta, learner.ridge, learner.length, learner.norm)
+
+
+@dataclass(frozen=True)
+class OFUL(LinearLearner, radius=radius):
+    """Optimism for linear rewards: each action comes with features x in ℝ^dim, its reward is ⟨x, θ⟩ plus noise.
+
+    `noise` is σ (sub-Gaussian), `delta` the probability of being wrong, `ridge` is λ, `length` bounds every ‖x‖ (L),
+    `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale` multiplies the
+    exploration bonus and never touches the budget. `costs` (A,) is what asking about each action costs; None: 1.
+
+    >>> OFUL(dim=4).radius
+    'determinant'
+    """
+
+    dim: int
+    noise: float = 0.1
+    delta: float = 0.05
+    ridge: float = 1.0
+    length: float = 1.0
+    norm: float = 1.0
+    radius: str = "determinant"
+    scale: float = 1.0
+    ties: str = "first"
+    costs: Any = None
+
+    derived = ("by_determinant", "doubt", "first_log_det", "bias")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", whole(self.dim, "dim", most=4096))
+        for name in ("noise", "norm"):
+            number(getattr(self, name), name, least=0.0)
+        for name in ("ridge", "length"):
+            number(getattr(self, name), name, least=0.0, above=True)
+        if not 0.0 < number(self.delta, "delta") < 1.0:
+            raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
+        if not 1e-6 <= self.length * self.length / self.ridge <= 1e8:
+            raise InvalidInput(
+                f"length²/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
+                f"{self.length * self.length / self.ridge:g}. Rescale the features, or change the ridge"
+            )
+        check_scale(self.scale)
+        choice(self.radius, "radius", ("simple", "determinant"))
+        choice(self.ties, "ties", TIES)
+        if self.costs is not None:
+            costs = table(self.costs, "costs", "(A,)")
+            if costs.ndim != 1 or costs.size == 0:
+                raise InvalidInput(f"costs must have shape (A,), one for each action, not {costs.shape}")
+            cost_in_units(costs)
+            object.__setattr__(self, "costs", tuple(costs.tolist()))
+
+    @property
+    def by_determinant(self) -> float:
+        """1 for the radius "determinant", else 0."""
+        return float(self.radius == "determinant")
+
+    @property
+    def doubt(self) -> float:
+        """2 log(1/δ)."""
+        return -2.0 * math.log(self.delta)
+
+    @property
+    def first_log_det(self) -> float:
+        """d log λ."""
+        return self.dim * math.log(self.ridge)
+
+    @property
+    def bias(self) -> float:
+        """sqrt(λ)·D."""
+        return math.sqrt(self.ridge) * self.norm

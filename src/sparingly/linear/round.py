@@ -1,0 +1,284 @@
+"""One round with linear rewards: propose among features (A, d), Question, asks, settle, learn.
+
+Agent and simulator share it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
+from sparingly.linear.ellipsoid import add, freshen, norm_in, remove
+from sparingly.linear.learners import LEARNERS
+from sparingly.linear.memory import Floats, Memory, Words, look
+from sparingly.numba_support import apart, compiled, inlined
+from sparingly.protocol import Question, Row, Units
+from sparingly.randomness import Stream, uniform
+from sparingly.rules import RULES
+from sparingly.rules.dispatch import kinds_for, ladder, no_bar
+from sparingly.rules.greedy import draw_slot, offer, store
+from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent
+from sparingly.vectors import dot, multiply
+
+EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
+
+radius_of = ladder("radius", LEARNERS, kinds_for(LEARNERS, "radius"), "rounds, log_det")
+asks_about = ladder("asks", RULES, kinds_for(RULES, "linear"), "question")
+bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", no_bar), "question")
+
+
+@inlined
+def price_of(m: Memory, a: int) -> int:
+    """What asking about action a costs."""
+    return int(m.price[a if m.price.size > 1 else 0])
+
+
+@inlined
+def radius(m: Memory) -> float:
+    """l: how far θ may be from θ̂, in the norm of V."""
+    return float(radius_of(m.own, m.head[0].learner, m.learner, m.head[0].clock, m.known.sizes[0].log_det))
+
+
+@apart
+def choose(
+    X: Floats, theta: Floats, inverse: Floats, bonus: float, stretch: float, y: Floats, random_ties: bool,
+    random: Stream,
+) -> int:  # fmt: skip
+    """The row of X (A, d) with the largest ⟨x, θ̂⟩ + bonus·‖x‖ in V⁻¹.
+
+    A row whose index cannot reach the best so far, even if x lay along the longest axis (‖x‖² · stretch), is passed
+    over: that is exact, and most rows cost d operations instead of d².
+    """
+    best, top, tied, even = 0, -math.inf, 1, 0.0
+    for a in range(X.shape[0]):
+        x = X[a]
+        value = dot(x, theta)
+        if value + bonus * math.sqrt(dot(x, x) * stretch) * (1.0 + 1e-9) < top:
+            continue
+        multiply(inverse, x, y)
+        value += bonus * math.sqrt(max(dot(x, y), 0.0))
+        if value > top + even:
+            best, top, tied, even = a, value, 1, EVEN * (1.0 + abs(value))
+        elif value >= top - even and random_ties:
+            tied += 1
+            if uniform(random) * tied < 1.0:  # each of the tied stays with probability 1/tied
+                best = a
+    return best
+
+
+@apart
+def keep_policy(m: Memory, bonus: float) -> None:
+    """Offer the learner's policy of this round to Greedy's reservoir."""
+    if offer(m.reservoir, m.random):
+        m.bonus[0] = bonus
+        store(m.reservoir, m.policy)
+
+
+@inlined
+def own_action(m: Memory, X: Floats, bonus: float) -> int:
+    """What the learner's own policy does."""
+    random_ties = m.head[0].random_ties == 1
+    return choose(X, m.theta, m.known.inverse, bonus, m.known.sizes[0].stretch, m.y, random_ties, m.random)
+
+
+@inlined
+def past_action(m: Memory, X: Floats, bonus: float) -> int:
+    """Act with a uniformly drawn past policy; before there is one, with the initial policy."""
+    slot, d = draw_slot(m.reservoir, m.random), m.theta.size
+    if slot < 0:
+        return own_action(m, X, bonus)
+    policy = m.reservoir.policies[slot].view(np.float64)
+    inverse, stretch = policy[d : d + d * d].reshape((d, d)), 1.0 / m.head[0].ridge
+    return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, m.head[0].random_ties == 1, m.random)
+
+
+@inlined
+def question_about(m: Memory, price: int, norm: float, radius: float) -> Question:
+    """What the rule may know about a row of this norm in V⁻¹, whose ask has this price."""
+    head, sizes, granted, spent = m.head[0], m.asked.sizes[0], m.account[0].granted, m.account[0].spent
+    narrow = 1.0 / max(norm * norm, 1e-300) - head.ridge / (head.length * head.length)
+    return Question(
+        head.clock + 1,
+        int(min(max(narrow + 0.5, 0.0), 1e15)),
+        2.0 * radius * norm,
+        price / UNIT,
+        price * head.dim / UNIT,
+        granted / UNIT if granted < UNLIMITED else math.inf,
+        spent / UNIT if spent < UNLIMITED else math.inf,
+        head.dim,
+        Units(price, price * head.dim, granted, spent),
+        Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest),
+        None,
+    )
+
+
+@inlined
+def wants(m: Memory, question: Question) -> bool:
+    """Whether the rule wants to ask."""
+    return bool(asks_about(m.own, m.head[0].rule, m.rule, question))
+
+
+@inlined
+def propose(m: Memory, X: Floats) -> tuple[int, Question]:
+    """Start a round: the learner names its action, and what the rule may know about it."""
+    freshen(m.asked, m.work)
+    reach = radius(m)
+    a = own_action(m, X, m.head[0].scale * reach)
+    return a, question_about(m, price_of(m, a), norm_in(m.asked, X[a], m.y), reach)
+
+
+@inlined
+def settle(m: Memory, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
+    """The action in the end, and how the round ends: Greedy may act by its past, the ledger may refuse."""
+    if m.head[0].slots > 0:
+        bonus = m.head[0].scale * radius(m)
+        if not wanted:  # Algorithm 1, lines 11–12: the learner does not live through this round
+            return past_action(m, X, bonus), UNASKED
+        keep_policy(m, bonus)  # Algorithm 1, lines 7–8
+    m.head[0].clock += 1
+    return a, count(m, X[a], price_of(m, a), wanted)
+
+
+@inlined
+def count(m: Memory, x: Floats, price: int, wanted: bool) -> int:
+    """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
+    if not wanted:  # Algorithm 2, line 6
+        return UNASKED
+    if not charge(m.account, price):
+        return DENIED
+    if price > 0 and not m.head[0].together:  # what is free uses up no potential, so the rule does not count it
+        add(m.asked, x, m.y, m.work)
+    return ANSWERABLE
+
+
+@apart
+def play_round(m: Memory, X: Floats) -> tuple[int, int]:
+    """One whole round: the action, and how it ended."""
+    a, question = propose(m, X)
+    return settle(m, X, a, wants(m, question))
+
+
+@inlined
+def take_answer(m: Memory, x: Floats, reward: float) -> None:
+    """V += x xᵀ, Σ x R += x·reward, θ̂ = V⁻¹ Σ x R."""
+    add(m.known, x, m.y, m.work)
+    for i in range(x.size):
+        m.sum[i] += x[i] * reward
+    multiply(m.known.inverse, m.sum, m.theta)
+
+
+# What the Agent calls: with the words of a memory, everything in one call.
+
+
+@compiled
+def decide(words: Words, own: Any, X: Floats) -> tuple[int, bool, float, float]:
+    """One round for the Agent: (action, ask, width, threshold), both as intervals 2·l·‖x‖."""
+    m = look(words, own)
+    m.head[0].decisions += 1
+    length = 2.0 * radius(m)
+    proposed, question = propose(m, X)
+    size, bar = question.row.norm, length * bar_of(m.own, m.head[0].rule, m.rule, question)
+    a, ending = settle(m, X, proposed, wants(m, question))
+    if a != proposed:
+        size = norm_in(m.asked, X[a], m.y)
+    return a, ending == ANSWERABLE, length * size, consistent(bar, length * size, ending)
+
+
+@compiled
+def radius_now(words: Words, own: Any) -> float:
+    """l, as the next decision will use it (before `scale`)."""
+    return radius(look(words, own))
+
+
+@compiled
+def threshold_now(words: Words, own: Any) -> float:
+    """The width 2·l·‖x‖ at which the next decision will not be asked about; where prices differ, at the first one."""
+    m = look(words, own)
+    reach = radius(m)
+    bar = bar_of(m.own, m.head[0].rule, m.rule, question_about(m, m.price[0], 1.0, reach))
+    return float(2.0 * reach * bar)
+
+
+@compiled
+def freshen_now(words: Words) -> None:
+    """Bring the rule's ellipsoid in line with what was taken back."""
+    m = look(words, None)
+    freshen(m.asked, m.work)
+
+
+@compiled
+def longest(X: Floats) -> float:
+    """The length of the longest row; NaN if there is a NaN anywhere."""
+    most = 0.0
+    for a in range(X.shape[0]):
+        square = dot(X[a], X[a])
+        if not square <= most:  # larger, or not a number
+            most = square
+            if math.isnan(square):
+                break
+    return math.sqrt(most)
+
+
+@compiled
+def learn(words: Words, x: Floats, reward: float) -> None:
+    """Take in one answer."""
+    take_answer(look(words, None), x, reward)
+
+
+@compiled
+def count_ask(words: Words, x: Floats, price: int) -> None:
+    """Count an ask that was decided elsewhere, as `count` would."""
+    m = look(words, None)
+    spend(m.account, price, 1)
+    if price > 0 and not m.head[0].together:
+        add(m.asked, x, m.y, m.work)
+
+
+@compiled
+def take_back(words: Words, x: Floats, price: int) -> None:
+    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made."""
+    m = look(words, None)
+    refund(m.account, price)
+    if price > 0 and not m.head[0].together:
+        remove(m.asked, x)
+
+
+# The steps of a round one by one, for parts in plain Python. With the compiler off every agent takes them.
+
+
+@compiled
+def propose_by_words(words: Words, own: Any, X: Floats) -> tuple[int, Question]:
+    """The learner names its action, and what the rule may know about it."""
+    return propose(look(words, own), X)
+
+
+@compiled
+def question_by_words(words: Words, own: Any, X: Floats, a: int) -> Question:
+    """What the rule may know about an action that a learner in plain Python names."""
+    m = look(words, own)
+    freshen(m.asked, m.work)
+    return question_about(m, price_of(m, a), norm_in(m.asked, X[a], m.y), radius(m))
+
+
+@compiled
+def settle_by_words(words: Words, own: Any, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
+    """The action in the end, and how the round ends."""
+    return settle(look(words, own), X, a, wanted)
+
+
+@compiled
+def count_by_words(words: Words, own: Any, X: Floats, a: int, wanted: bool) -> int:
+    """The same for a learner in plain Python, which keeps its own past."""
+    m = look(words, own)
+    m.head[0].clock += 1
+    return count(m, X[a], price_of(m, a), wanted)
+
+
+@compiled
+def width_by_words(words: Words, own: Any, X: Floats, a: int, radius: float) -> float:
+    """The width of an action."""
+    m = look(words, own)
+    return 2.0 * radius * norm_in(m.asked, X[a], m.y)

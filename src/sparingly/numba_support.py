@@ -1,0 +1,154 @@
+"""How sparingly compiles: three decorators, and one notice when the first use has to wait for it.
+
+With NUMBA_DISABLE_JIT=1 the same source runs as plain Python: the readable reference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., object])
+CACHE_DIR = str(getattr(numba.config, "CACHE_DIR", ""))  # NUMBA_CACHE_DIR
+DISABLED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # NUMBA_DISABLE_JIT=1
+
+
+def compiled(function: F) -> F:
+    """Compile a function of scalars and arrays, for Python and for other compiled code (into which it is merged)."""
+    return _compile(function, forceinline=True)
+
+
+def inlined(function: F) -> F:
+    """The same for compiled callers only: without a way in from Python it compiles in half the time."""
+    return _compile(function, forceinline=True, no_cpython_wrapper=True)
+
+
+def apart(function: F) -> F:
+    """For compiled callers only, and called by them rather than merged: for what is large or rare."""
+    return _compile(function, no_cpython_wrapper=True)
+
+
+def modular(function: F) -> F:
+    """As `compiled`, for arithmetic modulo 2**64: in plain Python, numpy would warn of each wrap-around."""
+    return np.errstate(over="ignore")(function) if DISABLED else compiled(function)
+
+
+def generated(function: F) -> F:
+    """As `inlined`, for code that was written by a program: it has no file, so only its callers are kept on disk."""
+    return _compile(function, keep=False, forceinline=True, no_cpython_wrapper=True)
+
+
+@functools.cache
+def from_python(function: F) -> F:
+    """A compiled function with a way in from Python, if it was made without one.
+
+    It has another name, for numba would take what is kept of the one for the other.
+    """
+    plain: Any = getattr(function, "py_func", function)
+    if DISABLED:
+        return cast(F, plain)
+    twin = types.FunctionType(plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__)
+    twin.__module__, twin.__qualname__ = plain.__module__, f"{plain.__qualname__}_from_python"
+    return cast(F, compiled(twin))
+
+
+@functools.cache
+def anew(function: F) -> F:
+    """A compiled function once more, for parts of a user's own: it takes any of them, and lasts for this process."""
+    return _compile(getattr(function, "py_func", function), keep=False)
+
+
+def record(**fields: type) -> np.dtype[Any]:
+    """The type of an array whose elements have named fields of eight bytes, in compiled code and plain Python alike.
+
+    Field names must not be those of numpy's methods, such as `mean` or `sum`.
+    """
+    clash = [name for name in fields if hasattr(np.record, name)]
+    assert not clash, f"numpy has methods of these names: {clash}"
+    return np.dtype((np.record, np.dtype([(name, np.dtype(kind)) for name, kind in fields.items()], align=True)))
+
+
+def _compile(function: F, keep: bool = True, **options: bool) -> F:
+    if DISABLED:
+        return function
+    # Results are kept on disk, and the GIL is released. None of these functions allocates (views are not
+    # allocations), so numba need not count references to arrays. Left on, the counting costs ten times as much as
+    # the mathematics: 164 against 17 ns a round were measured.
+    jit: Any = numba.njit  # its published types leave out the options `_nrt` and `no_cfunc_wrapper`
+    options |= {"_nrt": False, "no_cfunc_wrapper": True}
+    if not keep:
+        return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
+    try:
+        return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))
+    except RuntimeError:  # no folder for the results can be written to: each process compiles for itself
+        _unkept.append(function.__qualname__)
+        return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
+
+
+_unkept: list[str] = []  # functions whose compiled code cannot be kept
+
+
+UNCOMPILED = ("lab", "serve", "cli.py")  # parts of the package without compiled functions
+
+
+def forget_stale_code() -> None:
+    """Throw away compiled code if any source file of the package has changed since it was made.
+
+    numba looks only at the file of the function itself, not at those of the functions compiled into it: after an
+    edit of ucb1.py, arms.py would go on with the old formula. Where nothing is compiled, an edit changes nothing.
+    """
+    package = Path(__file__).parent
+    sources = sorted(p for p in package.rglob("*.py") if p.relative_to(package).parts[0] not in UNCOMPILED)
+    stamps = [f"{p.relative_to(package)} {p.stat().st_mtime_ns} {p.stat().st_size}" for p in sources]
+    digest = hashlib.sha256("\n".join([numba.__version__, *stamps]).encode()).hexdigest()
+    for folder in {source.parent for source in sources}:
+        cache = folder / "__pycache__"
+        if CACHE_DIR:  # there, numba names a folder's cache after the folder and a hash of its path
+            path = hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()
+            cache = Path(CACHE_DIR) / f"{folder.name}_{path}"
+        note = cache / "compiled-from.txt"
+        with contextlib.suppress(OSError):  # a package that cannot be written to is not being edited either
+            if not note.exists() or note.read_text() != digest:
+                for file in cache.glob("*.nb[ic]"):
+                    file.unlink(missing_ok=True)
+                cache.mkdir(parents=True, exist_ok=True)
+                note.write_text(digest)
+
+
+forget_stale_code()
+
+
+_noticed: set[str] = set()  # only the first call in a process can have to wait
+
+
+@contextmanager
+def notice(what: str, patience: float = 1.0) -> Iterator[None]:
+    """Say on stderr that the compiler is at work, if the first call of this kind is not back in a moment."""
+    if what in _noticed:
+        yield
+        return
+    _noticed.add(what)
+
+    often = "in every process; with NUMBA_CACHE_DIR set to a folder that can be written to, once" if _unkept else "once"
+
+    def speak() -> None:
+        print(f"sparingly: compiling {what}, {often} for this machine (some seconds) ...", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(patience, speak)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,72 @@
+"""The numbers among the parameters of a dataclass, for compiled code: a tuple with the same names.
+
+A function such as `level(learner, rounds)` reads `learner.scale`. In compiled code `learner` is a tuple of numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import namedtuple
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUMBERS = {"int": int, "float": float, int: int, float: float}  # annotations of parameters that are numbers
+
+
+class Parametric:
+    """A dataclass whose parameters compiled code may see."""
+
+    role: ClassVar[str] = "rule"  # or "learner": what it is in a pair of both
+    derived: ClassVar[tuple[str, ...]] = ()  # properties that compiled code sees as well: what follows from parameters
+
+    @classmethod
+    def parameter_type(cls) -> Any:
+        """The tuple type with the names of all parameters that are numbers."""
+        own: Any = cls
+        return _parameter_type(own)
+
+    @property
+    def parameters(self) -> Any:
+        """The parameters that are numbers, as a tuple with names."""
+        own: Any = type(self)
+        declaring = _declaring(own)
+        values = (convert(getattr(self, name)) for name, convert in numeric_fields(declaring).items())
+        return _parameter_type(declaring)(*values)
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """The same as an array, as memories keep them."""
+        return np.array(self.parameters, dtype=np.float64)
+
+
+@functools.cache
+def numeric_fields(cls: Any) -> dict[str, type]:
+    """The parameters that are numbers, by name: int or float."""
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    named: dict[str, type] = {f.name: NUMBERS[f.type] for f in fields if f.type in NUMBERS}
+    return named | dict.fromkeys(getattr(cls, "derived", ()), float)
+
+
+@functools.cache
+def _parameter_type(cls: Any) -> Any:
+    made: Any = namedtuple("Parameters", list(numeric_fields(cls)))  # type: ignore[misc]
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.Parameters"  # so that it can be pickled
+    cls.Parameters = made
+    return made
+
+
+@functools.cache
+def _declaring(cls: Any) -> Any:
+    """The class that declared the functions: a subclass may add parameters that they do not know."""
+    functions = getattr(cls, "functions", None)
+    same = [base for base in cls.__mro__ if getattr(base, "functions", None) is functions]
+    return same[-1] if same and dataclasses.is_dataclass(same[-1]) else cls
+
+
+def constructor(cls: type, array: str) -> str:
+    """The arguments that make the tuple from an array of floats, as source: `array[0], int(array[1])`."""
+    places = enumerate(numeric_fields(cls).values())
+    return ", ".join(f"int({array}[{i}])" if kind is int else f"{array}[{i}]" for i, kind in places)

@@ -1,0 +1,283 @@
+"""The Agent's side of arms and contextual arms: contexts are whole numbers, a ticket is (context, action)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.errors import ContractBroken, InvalidInput, UnreadableFile
+from sparingly.family import (
+    Pair,
+    PlainLearner,
+    as_integers,
+    asker,
+    check_rule,
+    check_spending,
+    fill,
+    fill_rows,
+    no_such_decision,
+)
+from sparingly.ledger import Account
+from sparingly.numba_support import DISABLED
+from sparingly.protocol import Learner, Outcome
+from sparingly.randomness import keys
+from sparingly.tabular import round as rounds
+from sparingly.tabular.learner import built_in, full_costs
+from sparingly.tabular.learners import LEARNERS
+from sparingly.tabular.memory import ESTIMATE_WORDS, Parts, Words, open_memory, remember
+from sparingly.validation import number
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def make_pair(learner: Any, rule: Any) -> Pair:
+    """A learner and a rule as compiled code takes them."""
+    return Pair(LEARNERS, learner, rule, "tabular", plain=not built_in(learner))
+
+
+def make_memory(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
+    """A fresh memory for a learner and a rule, given the costs (S, A)."""
+    if pair.python_learner:
+        parts = Parts(pair.learner, pair.rule, np.zeros(3), pair.rule_numbers, pair.slots)
+    else:
+        parts = Parts(
+            pair.learner, pair.rule, learner.numbers, pair.rule_numbers, pair.slots, learner.ties,
+            learner.per_context, learner.straight, learner.unknown,
+        )  # fmt: skip
+    words = remember(parts, costs, key)
+    pair.code(rounds.refresh_all)(words, pair.own)
+    return words
+
+
+class TabularFamily:
+    """Arms and contextual arms, with any learner for them and any rule, compiled or in plain Python."""
+
+    setting = "tabular"
+    learners = LEARNERS
+    views = ("asked", "answered", "means", "indices", "threshold")  # what an Agent can be asked about
+    instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+
+    @staticmethod
+    def takes(learner: Any) -> bool:
+        """Whether a learner is for this setting."""
+        return built_in(learner) or isinstance(learner, Learner)
+
+    @classmethod
+    def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
+        """Refuse what does not fit together."""
+        full_costs(learner.costs if costs is None else costs, learner.contexts, learner.arms)
+        check_rule(rule, cls.setting, learner, unit_costs=True)
+
+    def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
+        self.check_pair(learner, rule, costs)
+        self.learner, self.rule = learner, rule
+        self.pair = make_pair(learner, rule)
+        self.shape = (learner.contexts, learner.arms)
+        cost = full_costs(learner.costs if costs is None else costs, *self.shape)
+        self.words = make_memory(self.pair, learner, cost, keys(seeds, 1)[0])
+        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.own, self.by_steps = self.pair.own, self.pair.by_steps
+        self.asks = asker(rule, self.setting)
+        self._decide, self._learn = self.pair.code(rounds.decide), self.pair.code(rounds.learn)
+        self.attach()
+
+    def warm_up(self) -> None:
+        """Load the compiled code, or compile it: play a round on a copy."""
+        if not self.by_steps:
+            words = self.words.copy()
+            self._decide(words, self.pair.own, 0)
+            self._learn(words, self.pair.own, 0, 0, 0.0)
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy)."""
+        self.memory = open_memory(self.words, self.own)
+        self.account: Account = self.memory.account
+        self._decisions = self.memory.head["decisions"]
+        if DISABLED:  # plain Python works on the parts themselves
+            steps: Any = (rounds.open_round, rounds.question_about, rounds.reduce_round, rounds.close_round)
+            steps = [functools.partial(step, self.memory) for step in steps]
+        else:
+            steps = (rounds.open_by_words, rounds.question_by_words, rounds.reduce_by_words, rounds.close_by_words)
+            steps = [functools.partial(self.pair.code(step), self.words, self.own) for step in steps]
+        self._open, self._question, self._reduce, self._close = steps
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what `attach` makes: those are views of the memory."""
+        made = ("memory", "account", "_decisions", "_open", "_question", "_reduce", "_close")
+        return {name: part for name, part in self.__dict__.items() if name not in made}
+
+    @property
+    def decisions(self) -> int:
+        """How many were made."""
+        return int(self._decisions[0])
+
+    def check(self, context: Any) -> int:
+        """A whole number in range; may be left out if there is only one."""
+        contexts = self.shape[0]
+        if context is None and contexts == 1:
+            return 0
+        if isinstance(context, int | np.integer) and not isinstance(context, bool) and 0 <= context < contexts:
+            return int(context)
+        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {context!r}")
+
+    def decide(self, context: int) -> Outcome:
+        """One round: in one compiled call, or step by step where a part is in plain Python."""
+        if self.by_steps:
+            return self._decide_by_steps(context)
+        action, ask, width, threshold = self._decide(self.words, self.own, context)
+        return action, ask, width, threshold, (context, action)
+
+    def _decide_by_steps(self, u: int) -> Outcome:
+        """Propose, Question, asks, settle. If the user's code fails, nothing has happened."""
+        before, dice = self.words.copy(), {} if self.python is None else self.python.random.bit_generator.state
+        try:
+            return self._play(u)
+        except BaseException:
+            self.words[:] = before
+            if self.python is not None:
+                self.python.random.bit_generator.state = dice
+            raise
+
+    def _play(self, u: int) -> Outcome:
+        plain, first = self.plain, u * self.shape[1]
+        a, bar = self._open(u, plain is None)
+        if plain is not None:
+            a = self._action(plain, plain.state, u, a)
+        wanted = bool(self.asks(self._question(first + a)))
+        if self.pair.slots > 0:
+            a = self._reduce(u, a, wanted, plain is None)
+            if plain is not None and wanted:
+                plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
+            elif plain is not None:
+                a = self._past_action(plain, u)
+        ending, width = self._close(first + a, wanted)
+        threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
+        return int(a), ending == rounds.ANSWERABLE, width, threshold, (u, int(a))
+
+    def _past_action(self, plain: PlainLearner, u: int) -> int:
+        state, t = plain.draw()
+        return self._action(plain, state, u, t)
+
+    def _action(self, plain: PlainLearner, state: Any, u: int, t: int) -> int:
+        a = plain.learner.choose(state, u, t, plain.random)
+        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not 0 <= a < self.shape[1]:
+            raise ContractBroken(
+                f"{type(self.learner).__name__}.choose must return an arm in 0 … {self.shape[1] - 1}, not {a!r}"
+            )
+        return int(a)
+
+    def count_ask(self, context: int, action: int) -> tuple[int, int]:
+        """Count an ask that was decided elsewhere; its ticket."""
+        rounds.count_ask(self.words, context, action)
+        return context, action
+
+    def take_back(self, ticket: tuple[int, int]) -> None:
+        """Undo an ask that nobody has seen."""
+        rounds.take_back(self.words, *ticket)
+
+    def learn(self, ticket: tuple[int, int], reward: float) -> None:
+        """Take in one answer."""
+        if self.plain is not None:
+            self.plain.learner.learn(self.plain.state, *ticket, reward)
+        self._learn(self.words, self.own, *ticket, reward)
+
+    def check_reward(self, reward: object) -> float:
+        """A number in [0, 1]."""
+        if type(reward) is float and 0.0 <= reward <= 1.0:
+            return reward
+        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+
+    def check_id(self, id: Any) -> InvalidInput:
+        """The error for an id that nothing is awaited for."""
+        return no_such_decision(id, self.decisions)
+
+    # What an Agent can be asked about.
+
+    def asked(self) -> Integers:
+        """How often each cell was asked about, (S, A)."""
+        result: Integers = self.memory.counts["asked"].reshape(self.shape).copy()
+        return result
+
+    def answered(self) -> Integers:
+        """How often each cell was answered, (S, A)."""
+        result: Integers = self.memory.counts["answered"].reshape(self.shape).copy()
+        return result
+
+    def means(self) -> Floats:
+        """The mean answer of each cell, (S, A); NaN where there is none."""
+        total, answered = self.memory.estimates["total"], self.memory.counts["answered"]
+        means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)
+        return means.reshape(self.shape)
+
+    def indices(self, context: int | None = None) -> Floats:
+        """The learner's index of each arm (A,), as the next decision in this context will compare them."""
+        if self.plain is not None:
+            raise InvalidInput(f"{type(self.learner).__name__} is in plain Python: its indices are not known")
+        result = np.empty(self.shape[1])
+        self.pair.code(rounds.write_indices)(self.words, self.pair.own, self.check(context), result)
+        return result
+
+    def threshold(self) -> float:
+        """The width at which the next decision will not be asked about; NaN for a rule in plain Python."""
+        if self.pair.python_rule:
+            return math.nan
+        return float(self.pair.code(rounds.threshold_now)(self.words, self.pair.own))
+
+    @property
+    def prices(self) -> Integers:
+        """What asking costs in each cell, in millionths."""
+        result: Integers = self.memory.counts["cost"].copy()
+        return result
+
+    # Saving.
+
+    def parts(self) -> dict[str, Any]:
+        """All that is remembered, by name."""
+        m = self.memory
+        policies, cells = m.reservoir.policies.view(np.float64), ESTIMATE_WORDS * m.counts.size
+        return {
+            "account": m.account.view(np.int64),
+            "random": m.random,
+            "clock": m.clock,
+            "counts": as_integers(m.counts),
+            "total": m.estimates["total"],
+            "past": policies[:, :cells].reshape(-1, ESTIMATE_WORDS),
+            "past_level": policies[:, cells:].reshape(-1),
+            "counters": np.array([m.reservoir.seen[0], self.decisions]),
+            "custom": None if self.python is None else self.python.snapshot(),
+        }
+
+    def restore(self, parts: dict[str, Any]) -> None:
+        """Put everything back."""
+        m = self.memory
+        for name in ("random", "clock"):
+            fill(getattr(m, name), parts[name])
+        fill(m.account.view(np.int64), parts["account"])
+        fill(as_integers(m.counts), parts["counts"])
+        fill(m.estimates["total"], parts["total"])
+        cells, policies = ESTIMATE_WORDS * m.counts.size, m.reservoir.policies.view(np.float64)
+        fill_rows(policies[:, :cells], parts["past"], -1, ESTIMATE_WORDS)
+        fill_rows(policies[:, cells:], parts["past_level"], -1)
+        m.reservoir.seen[0], self._decisions[0] = parts["counters"]
+        m.head["total_cost"][0] = m.counts["cost"].sum()
+        self.pair.code(rounds.refresh_all)(self.words, self.pair.own)
+        if self.python is not None:
+            self.python.restore(parts["custom"])
+
+    def check_sums(self, tickets: list[Any]) -> None:
+        """Refuse counts and a ledger that do not add up with what is awaited."""
+        counts = self.memory.counts
+        awaited = np.zeros_like(counts["asked"])
+        for u, a in tickets:
+            if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
+                raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
+            awaited[u * self.shape[1] + a] += 1
+        if not (counts["asked"] == counts["answered"] + awaited).all():
+            raise UnreadableFile("asks, answers and awaited decisions do not add up")
+        check_spending(self.account, counts["cost"], counts["asked"])

@@ -1,0 +1,104 @@
+"""What the learners for arms have in common: their shape, their costs, how they break ties, which functions they name.
+
+The mathematics of each is in its own file (ucb1.py, moss.py): a *level* that grows with time, computed once a
+round, and an *index* for each arm, made of that level and of what the arm's answers have earned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, TypeGuard
+
+import numpy as np
+
+from sparingly.errors import InvalidInput
+from sparingly.ledger import cost_in_units
+from sparingly.numba_support import inlined, record
+from sparingly.parameters import Parametric
+from sparingly.validation import choice, number, table, whole
+
+TIES = {"first": 0, "random": 1}  # the lowest index, or each of the best with equal probability
+
+ESTIMATE = record(  # of one cell with n answers, as its index needs it
+    average=np.float64,  # the mean of the answers; for n = 0 what the learner says of an unknown arm
+    shrink=np.float64,  # 1/sqrt(n ∨ 1)
+    offset=np.float64,  # what the learner makes of n
+    total=np.float64,  # the sum of the answers
+)
+
+
+@dataclass(frozen=True)
+class TabularLearner(Parametric):
+    """One estimate per cell: `arms` actions in each of `contexts` contexts.
+
+    `costs` is what asking costs, per arm (A,) or per cell (S, A); None means 1 each. `scale` multiplies the
+    exploration bonus (1 is the paper's) and never touches the budget. `ties` is "first" or "random".
+
+    The class names compiled functions; each takes the learner's parameters first:
+
+    - `level(learner, rounds)`: what exploration has grown to after so many rounds; it never falls.
+    - `index(learner, estimate, level)`: of one arm, from its `ESTIMATE`; it grows with the average and with the level.
+    - `offset(learner, answers)`, optional: any number that depends on the count of answers, kept for the index.
+
+    Two more let the simulator skip what is certain; without them it plays every round:
+
+    - `ceiling(learner, level, now, rounds)`: no less than the level will be after so many more rounds.
+    - `earned(learner, answers, ahead, level)`: no more than n·(index − average) for n = answers … answers + ahead.
+    """
+
+    role: ClassVar[str] = "learner"
+    setting: ClassVar[str] = "tabular"
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    unknown: ClassVar[float] = 0.0  # the average of an arm without answers
+    per_context: ClassVar[bool] = False  # whether `rounds` counts those of the context, rather than all
+    straight: ClassVar[bool] = False  # whether the index is a linear function of the level
+
+    arms: int
+    contexts: int = 1
+    _: KW_ONLY
+    costs: Any = None
+    scale: float = 1.0
+    ties: str = "first"
+
+    def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
+        super().__init_subclass__()
+        if functions:
+            cls.functions = {"offset": no_offset} | functions
+
+    def __post_init__(self) -> None:
+        for name in ("arms", "contexts"):
+            object.__setattr__(self, name, whole(getattr(self, name), name))
+        check_scale(self.scale)
+        choice(self.ties, "ties", TIES)
+        if self.costs is not None:
+            table_of_costs = full_costs(self.costs, self.contexts, self.arms)
+            object.__setattr__(self, "costs", tuple(map(tuple, table_of_costs.tolist())))
+
+
+@inlined
+def no_offset(learner: Any, answers: int) -> float:
+    """For learners whose index needs the count of answers only as 1/sqrt(n ∨ 1)."""
+    return 0.0
+
+
+def full_costs(costs: Any, contexts: int, arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Costs of asking for every cell, (S, A), from None, (A,) or (S, A)."""
+    if costs is None:
+        return np.ones((contexts, arms))
+    values = table(costs, "costs", f"({arms},) or ({contexts}, {arms})")
+    if values.shape not in ((arms,), (contexts, arms)):
+        raise InvalidInput(f"costs must have shape ({arms},) or ({contexts}, {arms}), not {values.shape}")
+    cost_in_units(values)  # refuses negative, NaN, infinite and too large ones
+    return np.ascontiguousarray(np.broadcast_to(values, (contexts, arms)))
+
+
+def check_scale(scale: Any) -> None:
+    """A factor of the exploration bonus; squares of it must neither vanish nor overflow."""
+    if number(scale, "scale", least=0.0, most=1e100) < 1e-100 and scale != 0:
+        raise InvalidInput(f"scale must be 0 or at least 1e-100, not {scale!r}")
+
+
+def built_in(learner: object) -> TypeGuard[TabularLearner]:
+    """Whether compiled functions choose; a subclass with `choose` of its own does so in plain Python."""
+    return isinstance(learner, TabularLearner) and not hasattr(learner, "choose")

@@ -1,0 +1,136 @@
+"""What an agent for arms remembers: one array of 64-bit words, so that a call from Python stays cheap, and its parts.
+
+`look` names the parts, as views. Asks are counted when asked (for the rule), answers when answered (for the learner).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparingly.ledger import ACCOUNT, Account, cost_in_units
+from sparingly.numba_support import inlined, record
+from sparingly.randomness import Stream
+from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.tabular.learner import ESTIMATE, TIES
+
+Words = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed for life
+    contexts=np.int64,  # S
+    arms=np.int64,  # A
+    slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
+    learner=np.int64,  # its number in the registry
+    learner_numbers=np.int64,  # how many parameters it has
+    rule=np.int64,  # its number in the registry
+    rule_numbers=np.int64,  # how many parameters it has
+    random_ties=np.int64,  # 1 if ties are broken at random
+    per_context=np.int64,  # 1 if the learner counts the rounds of each context by themselves
+    straight=np.int64,  # 1 if the index is a linear function of the level
+    unknown=np.float64,  # the average of an arm without answers
+    total_cost=np.int64,  # C, in millionths
+    decisions=np.int64,  # made so far
+)
+COUNTS = record(  # of one cell
+    cost=np.int64,  # of asking, in millionths
+    asked=np.int64,  # n^q
+    answered=np.int64,  # n
+)
+HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS = (t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE))
+
+
+class Memory(NamedTuple):
+    """The parts of an agent's memory, as views: S contexts, A arms, M = S·A cells, P past policies of Greedy.
+
+    The cell of context u and arm a is number u·A + a.
+    """
+
+    own: Any  # None, or the compiled functions of a user's own learner or rule
+    head: Any  # (1,) of HEAD
+    account: Account  # (1,) of ACCOUNT
+    random: Stream  # (1,) the learner's own randomness
+    learner: Floats  # its parameters, as the functions take them
+    rule: Floats  # its parameters
+    clock: Integers  # (1 + S,) rounds the learner has lived through: in all, and in each context
+    counts: Any  # (M,) of COUNTS
+    estimates: Any  # (M,) of ESTIMATE
+    levels: Floats  # (S,) of the policy that was kept last
+    policy: Words  # (4·M + S,) estimates and levels as one block: what Greedy keeps
+    reservoir: Reservoir
+
+
+@inlined
+def look(words: Words, own: Any) -> Memory:
+    """Name the parts of a memory."""
+    head = words[:HEAD_WORDS].view(HEAD)
+    contexts, slots = head[0].contexts, head[0].slots
+    cells = contexts * head[0].arms
+    floats = words.view(np.float64)
+    random = HEAD_WORDS + ACCOUNT_WORDS
+    learner = random + 1
+    rule = learner + head[0].learner_numbers
+    clock = rule + head[0].rule_numbers
+    counts = clock + 1 + contexts
+    estimates = counts + COUNTS_WORDS * cells
+    levels = estimates + ESTIMATE_WORDS * cells
+    reservoir = levels + contexts
+    return Memory(
+        own,
+        head,
+        words[HEAD_WORDS:random].view(ACCOUNT),
+        words[random:learner].view(np.uint64),
+        floats[learner:rule],
+        floats[rule:clock],
+        words[clock:counts],
+        words[counts:estimates].view(COUNTS),
+        words[estimates:levels].view(ESTIMATE),
+        floats[levels:reservoir],
+        words[estimates:reservoir],
+        Reservoir(
+            words[reservoir : reservoir + 1],
+            words[reservoir + 1 : reservoir + 1 + slots],
+            words[reservoir + 1 + slots :].reshape((slots, reservoir - estimates)),
+        ),
+    )
+
+
+open_memory = getattr(look, "py_func", look)  # the same, for use from Python
+
+
+class Parts(NamedTuple):
+    """What a memory is made for: a learner and a rule, as compiled code knows them."""
+
+    learner: int  # kinds
+    rule: int
+    learner_numbers: Floats
+    rule_numbers: Floats
+    slots: int
+    ties: str = "first"
+    per_context: bool = False
+    straight: bool = False
+    unknown: float = 0.0
+
+
+def remember(parts: Parts, costs: Floats, key: np.uint64) -> Words:
+    """A fresh memory, given the costs of asking (S, A); the estimates still have to be refreshed."""
+    contexts, arms = costs.shape
+    cells = contexts * arms
+    fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size
+    policy = ESTIMATE_WORDS * cells + contexts
+    size = fixed + 1 + contexts + COUNTS_WORDS * cells + policy + reservoir_words(parts.slots, policy)
+    words = np.zeros(size, dtype=np.int64)
+    units = cost_in_units(costs).ravel()
+    head = words[:HEAD_WORDS].view(HEAD)
+    head[0] = (
+        contexts, arms, parts.slots, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size,
+        TIES[parts.ties], parts.per_context, parts.straight, parts.unknown, units.sum(), 0,
+    )  # fmt: skip
+    memory = open_memory(words, None)
+    memory.learner[:], memory.rule[:] = parts.learner_numbers, parts.rule_numbers
+    memory.counts["cost"] = units
+    memory.random[0] = key
+    return words

@@ -1,0 +1,133 @@
+"""UCB1 and MOSS-anytime: their indices against the published formulas and against an independent implementation."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparingly as sp
+from sparingly.numba_support import from_python
+from sparingly.tabular import moss, ucb1
+from sparingly.tabular import round as arms
+
+
+def feed(agent: sp.Agent, answers: list[tuple[int, int, float]]) -> None:
+    """Give answers to cells (context, arm), as if they had been asked for."""
+    for context, arm, reward in answers:
+        arms.learn(agent._family.words, None, context, arm, reward)
+        agent._family.memory.clock[[0, 1 + context]] += 1
+
+
+ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.floats(0, 1)), max_size=40)
+
+
+@given(ANSWERS, st.floats(0.01, 3))
+def test_ucb1_is_the_papers_formula(answers, scale):
+    agent = sp.Agent(sp.UCB1(arms=3, contexts=2, scale=scale), seed=0)
+    feed(agent, answers)
+    t, M = len(answers) + 1, 6
+    for context in range(2):
+        for arm, value in enumerate(agent.indices(context)):
+            rewards = [r for u, a, r in answers if (u, a) == (context, arm)]
+            mean = np.mean(rewards) if rewards else 0.0
+            bonus = np.sqrt(3 * np.log(M * t) / (2 * max(len(rewards), 1)))
+            assert value == pytest.approx(mean + scale * bonus, rel=1e-12)
+
+
+@given(ANSWERS)
+def test_moss_is_one_bandit_per_context(answers):
+    agent = sp.Agent(sp.MOSS(arms=3, contexts=2), seed=0)
+    feed(agent, answers)
+    for context in range(2):
+        t = sum(u == context for u, _, _ in answers) + 1
+        for arm, value in enumerate(agent.indices(context)):
+            rewards = [r for u, a, r in answers if (u, a) == (context, arm)]
+            if rewards:
+                n = len(rewards)
+                bonus = np.sqrt(1.175 * max(0.0, np.log(t / (3 * n))) / n)
+                assert value == pytest.approx(np.mean(rewards) + bonus, rel=1e-12)
+            else:
+                assert value == np.inf
+
+
+def independent(name: str) -> type:
+    """A policy of SMPyBandits, without the package's own imports (they need versions of SciPy long gone)."""
+    spec = importlib.util.find_spec("SMPyBandits")
+    assert spec is not None and spec.origin is not None, "SMPyBandits is missing: run the tests by `make test`"
+    folder = Path(spec.origin).parent / "Policies"
+    if "smp" not in sys.modules:
+        package = types.ModuleType("smp")
+        package.__path__ = [str(folder)]
+        sys.modules["smp"] = package
+    return getattr(importlib.import_module(f"smp.{name}"), name)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(3))
+def test_moss_agrees_with_smpybandits(seed):
+    """The same rewards, 2,000 rounds: the same indices in every round, and the same arm wherever it is unique."""
+    random = np.random.default_rng(seed)
+    peer = independent("MOSSAnytime")(5, alpha=1.35)
+    peer.startGame()
+    agent = sp.Agent(sp.MOSS(arms=5), rule=sp.Always(), budget=np.inf, seed=0)
+    for t in range(2_000):
+        if t >= 5:
+            peer.t = t + 1  # it counts finished rounds; the paper's t is the round to come
+            peer.computeAllIndex()
+            np.testing.assert_allclose(agent.indices(), peer.index, rtol=1e-9)
+            peer.t = t
+        d = agent.decide()
+        if t >= 5:
+            assert peer.index[d.action] >= peer.index.max() - 1e-9
+        reward = float(random.random() < 0.4 + 0.1 * d.action)
+        agent.observe(d.id, reward)
+        peer.getReward(d.action, reward)
+
+
+def test_level_of_a_single_arm_is_finite():
+    assert from_python(ucb1.level)(sp.UCB1(1).parameters, 1) > 0
+    assert np.isfinite(from_python(moss.level)(sp.MOSS(1).parameters, 1))
+    agent = sp.Agent(sp.UCB1(arms=1), budget=3, seed=0)
+    assert [agent.decide().ask for _ in range(5)] == [True, True, True, False, False]
+
+
+def test_ties_first_and_random():
+    first = sp.Agent(sp.UCB1(arms=4), rule=sp.Never(), seed=0)
+    assert {first.decide().action for _ in range(50)} == {0}
+    random = sp.Agent(sp.UCB1(arms=4, ties="random"), rule=sp.Never(), seed=0)
+    counts = np.bincount([random.decide().action for _ in range(8_000)], minlength=4)
+    # Each count is Binomial(8000, 1/4), deviation 38.7: six of them, a false alarm below 1e-8.
+    assert (abs(counts - 2_000) < 233).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sp.UCB1(0), "arms must be a whole number ≥ 1"),
+        (lambda: sp.UCB1(2.0), "arms must be a whole number ≥ 1"),
+        (lambda: sp.UCB1(True), "arms must be a whole number"),
+        (lambda: sp.UCB1(2, contexts=0), "contexts must be"),
+        (lambda: sp.UCB1(2, scale=-1), "scale must be"),
+        (lambda: sp.UCB1(2, scale=np.nan), "scale must be"),
+        (lambda: sp.UCB1(2, scale="x"), "scale must be"),
+        (lambda: sp.UCB1(2, scale=1e-200), "scale must be"),
+        (lambda: sp.UCB1(2, ties=["first"]), "ties must be"),
+        (lambda: sp.UCB1(2, costs=[1, 1e-9]), "rescale"),
+        (lambda: sp.UCB1(2, ties="last"), "ties must be"),
+        (lambda: sp.UCB1(2, costs=[1, 2, 3]), "costs must have shape"),
+        (lambda: sp.UCB1(2, costs=[1, -2]), "cost of asking"),
+        (lambda: sp.UCB1(2, costs=[1, np.nan]), "cost of asking"),
+        (lambda: sp.UCB1(2, costs="cheap"), "costs must be numbers"),
+        (lambda: sp.MOSS(2, alpha=-1), "alpha must be"),
+    ],
+)
+def test_bad_parameters(make, message):
+    with pytest.raises(sp.InvalidInput, match=message):
+        make()
