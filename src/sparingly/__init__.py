@@ -19,10 +19,11 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import MOSS, OFUL, UCB1, UCBVI, ULCVI
+from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI
 from sparingly.ledger import Ledger
-from sparingly.protocol import Decision, Learner, Problem, QueryRule, Question
-from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching, Rule
+from sparingly.numba_support import compiled
+from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
+from sparingly.rules import RULES, AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching, Rule
 from sparingly.simulation.simulate import Simulation, simulate
 from sparingly.version import __version__
 
@@ -32,20 +33,28 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """`Client` and `AsyncClient` when they are first used: importing sparingly must not import their packages."""
-        if name not in ("AsyncClient", "Client"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from sparingly.serve import client
+        """Names that are looked up when they are first used.
 
-        globals()[name] = found = getattr(client, name)
-        return found
+        `Client` and `AsyncClient`, since importing sparingly must not import their packages; learners and rules that
+        have been added to their registries.
+        """
+        if name in ("AsyncClient", "Client"):
+            from sparingly.serve import client
+
+            globals()[name] = getattr(client, name)
+            return globals()[name]
+        for part in (*LEARNERS, *RULES):
+            if part.__name__ == name:
+                return part
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
     "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "Conflict", "ContractBroken",
-    "Decision", "ExactMatching", "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MissingExtra", "Never",
+    "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput", "Learner", "Ledger",
+    "Matching", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
     "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
-    "budgets", "contexts", "features", "problems", "simulate", "theory",
+    "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",
 ]  # fmt: skip

@@ -63,17 +63,16 @@ class Pair:
     """
 
     def __init__(self, learners: Sequence[type[Any]], learner: Any, rule: Any, setting: str, plain: bool) -> None:
-        self.python_learner, self.python_rule = plain, not built_in(rule)
-        compiled_rule: Any = Never() if self.python_rule else rule
-        learner_kind = 0 if plain else kind_of(learners, learner)
-        rule_kind = kind_of(RULES, compiled_rule)
-        self.learner, self.rule = learner_kind or 0, rule_kind or 0
-        self.rule_numbers = compiled_rule.numbers
-        self.slots = int(rule.policies) if getattr(compiled_rule, "reduction", False) else 0
+        kinds = (0 if plain else kind_of(learners, learner), kind_of(RULES, rule) if built_in(rule) else None)
+        # A compiled rule of the user's own is called from Python, where the learner is in Python anyway.
+        self.python_learner, self.python_rule = plain, kinds[1] is None and (plain or not built_in(rule))
+        stand_in: Any = Never() if self.python_rule else rule
+        self.learner, self.rule = kinds[0] or 0, kind_of(RULES, stand_in) or 0
+        self.rule_numbers = stand_in.numbers
+        self.slots = int(rule.policies) if getattr(stand_in, "reduction", False) else 0
         self.own: Any = None
-        if learner_kind is None or rule_kind is None:
-            chooser: Any = learners[0] if plain else type(learner)
-            self.own = own_functions(chooser.functions, () if plain else learner.parameters, compiled_rule, setting)
+        if kinds[0] is None or (kinds[1] is None and not self.python_rule):
+            self.own = own_functions(learner, stand_in, setting)
 
     @property
     def in_python(self) -> bool:
@@ -90,11 +89,11 @@ class Pair:
         return function if self.own is None else anew(function)
 
 
-def own_functions(learner: dict[str, Any], parameters: Any, rule: Any, setting: str) -> Any:
+def own_functions(learner: Any, rule: Any, setting: str) -> Any:
     """The functions of a learner and a rule of which at least one is the user's own, as one tuple with names."""
-    functions = STAND_INS | learner | rule.functions | {"asks": function_for(rule, setting)}
+    functions = STAND_INS | learner.functions | rule.functions | {"asks": function_for(rule, setting)}
     functions = {name: function for name, function in functions.items() if name not in SETTINGS}
-    return _own_type(tuple(functions))(*functions.values(), parameters, rule.parameters)
+    return _own_type(tuple(functions))(*functions.values(), learner.parameters, rule.parameters)
 
 
 @functools.cache

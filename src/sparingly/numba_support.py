@@ -20,6 +20,7 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., object])
+PACKAGE = __name__.partition(".")[0]
 CACHE_DIR = str(getattr(numba.config, "CACHE_DIR", ""))  # NUMBA_CACHE_DIR
 DISABLED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # NUMBA_DISABLE_JIT=1
 
@@ -87,7 +88,9 @@ def _compile(function: F, keep: bool = True, **options: bool) -> F:
     # the mathematics: 164 against 17 ns a round were measured.
     jit: Any = numba.njit  # its published types leave out the options `_nrt` and `no_cfunc_wrapper`
     options |= {"_nrt": False, "no_cfunc_wrapper": True}
-    if not keep:
+    # What is kept of a function names the types of its arguments. Ours are forgotten when a source changes; a user's
+    # could not even be read any more once a class has another name, so they are compiled in every process.
+    if not keep or not function.__module__.startswith(f"{PACKAGE}."):
         return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
     try:
         return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))

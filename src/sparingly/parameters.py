@@ -16,17 +16,21 @@ from numpy.typing import NDArray
 NUMBERS = {"int": int, "float": float, int: int, float: float}  # annotations of parameters that are numbers
 
 
+class _ParameterType:
+    """`UCB1.Parameters`: the tuple type of a class, made when it is first asked for, also when it is unpickled."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return _parameter_type(owner)
+
+
 class Parametric:
     """A dataclass whose parameters compiled code may see."""
 
-    role: ClassVar[str] = "rule"  # or "learner": what it is in a pair of both
-    derived: ClassVar[tuple[str, ...]] = ()  # properties that compiled code sees as well: what follows from parameters
+    Parameters = _ParameterType()  # the tuple type with the names of all parameters that are numbers
 
-    @classmethod
-    def parameter_type(cls) -> Any:
-        """The tuple type with the names of all parameters that are numbers."""
-        own: Any = cls
-        return _parameter_type(own)
+    role: ClassVar[str] = "rule"  # or "learner": what it is in a pair of both
+    summary: ClassVar[str] = ""  # one sentence, for tables and for the HTTP contract
+    derived: ClassVar[tuple[str, ...]] = ()  # properties that compiled code sees as well: what follows from parameters
 
     @property
     def parameters(self) -> Any:
@@ -54,7 +58,6 @@ def numeric_fields(cls: Any) -> dict[str, type]:
 def _parameter_type(cls: Any) -> Any:
     made: Any = namedtuple("Parameters", list(numeric_fields(cls)))  # type: ignore[misc]
     made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.Parameters"  # so that it can be pickled
-    cls.Parameters = made
     return made
 
 

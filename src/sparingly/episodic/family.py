@@ -87,15 +87,27 @@ class EpisodicFamily:
         self.check_pair(learner, rule, costs)
         self.learner, self.rule = with_given_costs(learner, costs), rule
         self.shape = (learner.horizon, learner.states, learner.actions)
-        self.pair = make_pair(self.learner, rule)
+        self.bind()
         self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
         self.policy = np.zeros(self.shape[:2], dtype=np.int64)
         self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.attach()
+
+    def bind(self) -> None:
+        """Find the functions for the learner and the rule."""
+        self.pair = make_pair(self.learner, self.rule)
         self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(rule, self.setting)
+        self.asks = asker(self.rule, self.setting)
         self._plan, self._decide = self.pair.code(rounds.plan), self.pair.code(rounds.decide)
         self._learn = self.pair.code(rounds.learn)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs: the parts and the memory. Functions and views are found again."""
+        return {name: getattr(self, name) for name in ("learner", "rule", "shape", "words", "policy", "python")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.bind()
         self.attach()
 
     def warm_up(self) -> None:
@@ -110,10 +122,7 @@ class EpisodicFamily:
         """Name the parts of the memory (again, after a copy or when it has grown)."""
         self.memory = open_memory(self.words, self.own)
         self.account: Account = self.memory.account
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what `attach` makes: those are views of the memory."""
-        return {name: part for name, part in self.__dict__.items() if name not in ("memory", "account")}
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
 
     @property
     def decisions(self) -> int:

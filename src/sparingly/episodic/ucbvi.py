@@ -33,6 +33,8 @@ class UCBVI(EpisodicLearner, model_bonus=model_bonus):
     32
     """
 
+    summary = "Optimistic value iteration: the one to start with for episodes."
+
     @property
     def log_constant(self) -> float:
         return 12.0 * self.states**2 * self.actions * self.horizon / self.delta

@@ -28,6 +28,8 @@ class ULCVI(EpisodicLearner, model_bonus=model_bonus):
     True
     """
 
+    summary = "Values bounded from above and below: the optimal order for episodes, with larger constants."
+
     two_sided = True
 
     @property

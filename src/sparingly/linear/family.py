@@ -78,16 +78,29 @@ class LinearFamily:
     def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
         self.check_pair(learner, rule, costs)
         self.learner, self.rule = with_given_costs(learner, costs), rule
-        self.pair = make_pair(self.learner, rule)
+        self.length = float(getattr(learner, "length", 1.0))
+        self.bind()
         self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
         self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.attach()
+
+    def bind(self) -> None:
+        """Find the functions for the learner and the rule."""
+        self.pair = make_pair(self.learner, self.rule)
         self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(rule, self.setting)
+        self.asks = asker(self.rule, self.setting)
         if not self.pair.python_rule:
-            self.bar = functools.partial(from_python(rule.functions.get("bar", no_bar)), rule.parameters)
+            bar = self.rule.functions.get("bar", no_bar)
+            self.bar = functools.partial(from_python(bar), self.rule.parameters)
         self._decide = self.pair.code(rounds.decide)
-        self.length = float(getattr(learner, "length", 1.0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs: the parts and the memory. Functions and views are found again."""
+        return {name: getattr(self, name) for name in ("learner", "rule", "length", "words", "python")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.bind()
         self.attach()
 
     def warm_up(self) -> None:
@@ -101,12 +114,8 @@ class LinearFamily:
         """Name the parts of the memory (again, after a copy)."""
         self.memory = open_memory(self.words, self.own)
         self.account: Account = self.memory.account
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
         self._decisions = self.memory.head["decisions"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what `attach` makes: those are views of the memory."""
-        made = ("memory", "account", "_decisions")
-        return {name: part for name, part in self.__dict__.items() if name not in made}
 
     @property
     def decisions(self) -> int:
@@ -172,8 +181,8 @@ class LinearFamily:
         width = question.width if a == proposed else self._step(rounds.width_by_words, X, a, reach)
         self._decisions[0] += 1
         threshold = bar if self.pair.python_rule else consistent(bar, width, ending)
-        ask = ending == ANSWERABLE
-        return int(a), ask, width, threshold, self._ticket(X, a) if ask else None
+        ask = bool(ending == ANSWERABLE)
+        return int(a), ask, float(width), float(threshold), self._ticket(X, a) if ask else None
 
     def _settle(self, plain: PlainLearner, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
         """For a learner in plain Python. Greedy keeps its states, or acts by one of the past (Algorithm 1)."""

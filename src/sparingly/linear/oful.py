@@ -54,6 +54,8 @@ class OFUL(LinearLearner, radius=radius):
     'determinant'
     """
 
+    summary = "Linear rewards: each decision brings a row of features for every action."
+
     dim: int
     noise: float = 0.1
     delta: float = 0.05

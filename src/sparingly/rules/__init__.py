@@ -14,12 +14,12 @@ from sparingly.rules.paper import PaperMatching
 from sparingly.rules.rule import Rule
 
 RULES: tuple[type[Rule], ...] = (
+    ExactMatching,
+    PaperMatching,
+    Matching,
+    Greedy,
     Always,
     Never,
-    Greedy,
-    PaperMatching,
-    ExactMatching,
-    Matching,
     AdaptiveMatching,
 )
 

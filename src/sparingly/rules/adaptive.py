@@ -64,6 +64,8 @@ class AdaptiveMatching(Rule, episodic=asks_step):
     proof is in docs/paper.md.
     """
 
+    summary = "Episodes only: exact matching that puts the budget where noise and visits are."
+
     share: float = 0.5
 
     def __post_init__(self) -> None:

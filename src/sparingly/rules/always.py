@@ -31,3 +31,5 @@ def bar(rule: Always, question: Question) -> float:
 @dataclass(frozen=True)
 class Always(Rule, tabular=asks, linear=asks, episodic=asks, limit=limit, bar=bar):
     """Ask in every round, as far as the ledger lets it: the unbudgeted reference."""
+
+    summary = "Ask in every round that the budget allows."

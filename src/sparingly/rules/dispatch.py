@@ -26,7 +26,7 @@ def ladder(name: str, registry: Sequence[type[Parametric]], functions: Mapping[i
     lines = [f"def {name}(own, kind, numbers, {arguments}):", "    if own is None:"]
     for place, (kind, function) in enumerate(functions.items()):
         made, parameters = f"parameters_{kind}", constructor(registry[kind], "numbers")
-        names |= {f"{name}_{kind}": function, made: registry[kind].parameter_type()}
+        names |= {f"{name}_{kind}": function, made: registry[kind].Parameters}
         call = f"return {name}_{kind}({made}({parameters}), {arguments})"
         last = place + 1 == len(functions)
         lines += [f"        {call}"] if last else [f"        if kind == {kind}:", f"            {call}"]

@@ -86,3 +86,5 @@ class ExactMatching(Rule, tabular=asks, linear=asks_row, episodic=asks, limit=li
     of the budget could pay for all asks that can still be as wide as this one (`exact_bar`). With UCBVI and ULCVI the
     cells are the S·A·H of (h, s, a). The default.
     """
+
+    summary = "Ask if the budget could still pay for bringing everything to this precision. The default."

@@ -7,6 +7,7 @@ all past policies a reservoir of a few is kept. A *policy* is whatever the learn
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,8 +82,8 @@ def limit(rule: Greedy, question: Question) -> int:
 
 @inlined
 def bar(rule: Greedy, question: Question) -> float:
-    """No width is too small."""
-    return 0.0
+    """No width is too small, as long as the budget can pay."""
+    return 0.0 if asks(rule, question) else math.inf
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Greedy(Rule, tabular=asks, linear=asks, episodic=asks, limit=limit, bar=ba
     In the other rounds act with a past policy, drawn uniformly. Only the law of that draw enters the expected
     regret, so instead of all past policies a reservoir of `policies` of them is kept.
     """
+
+    summary = "Ask whenever the budget allows."
 
     policies: int = 1
     reduction = True

@@ -63,6 +63,8 @@ class Matching(Rule, tabular=asks, linear=asks_row, episodic=asks_step, limit=li
     budget depends on α; the ledger keeps it there and counts the refusals. PaperMatching is α = 4 sqrt(6C), β = 1/2.
     """
 
+    summary = "Ask if the interval is wider than α·B^(β−1)."
+
     alpha: float
     beta: float = 0.5
 

@@ -31,3 +31,5 @@ def bar(rule: Never, question: Question) -> float:
 @dataclass(frozen=True)
 class Never(Rule, tabular=asks, linear=asks, episodic=asks, limit=limit, bar=bar):
     """Ask nothing."""
+
+    summary = "Ask nothing."

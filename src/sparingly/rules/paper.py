@@ -80,4 +80,6 @@ class PaperMatching(Rule, tabular=asks, linear=asks_row, episodic=asks_step, lim
     ULCVI: ask if CI^R ≥ L·(6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B), which the ledger has to guard: see docs/paper.md, E7.
     """
 
+    summary = "The paper's rule, for comparison."
+
     unit_costs_only = ("linear", "episodic")

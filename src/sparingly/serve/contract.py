@@ -6,9 +6,13 @@ docstrings of the classes included), and the client returns them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+
+from sparingly import learners, rules
 
 LARGEST_BODY = 256 * 1024  # bytes
 DEEPEST = 32  # levels of nesting in a body
@@ -37,61 +41,59 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
 # Creating an agent.
 
 
-class UCB1(Body, frozen=True, tag_field="type", tag="UCB1"):
-    """Optimism for each action, with or without contexts."""
+# Learners and rules are bodies with a `type`, made from the registries: one for each that works without episodes.
 
-    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
-    ties: Literal["first", "random"] = "first"
-
-
-class MOSS(Body, frozen=True, tag_field="type", tag="MOSS"):
-    """MOSS-anytime: a tighter bonus than UCB1."""
-
-    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
-    ties: Literal["first", "random"] = "first"
-
-
-class OFUL(Body, frozen=True, tag_field="type", tag="OFUL"):
-    """Linear rewards: each decision brings a row of features for every action."""
-
-    dim: Annotated[int, Meta(ge=1, le=256)]
-    noise: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
-    delta: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.05
-    ridge: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
-    length: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
-    norm: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
-    radius: Literal["determinant", "simple"] = "determinant"
-    scale: Annotated[float, Meta(ge=0.0, le=1e6)] = 1.0
-    ties: Literal["first", "random"] = "first"
+ELSEWHERE = {"arms", "contexts", "costs"}  # parameters that the body of the agent has
+LIMITS: dict[str, Any] = {  # of parameters by their names; others are numbers, or whole numbers ≥ 0
+    "alpha": Annotated[float, Meta(gt=0.0, le=1e6)],
+    "beta": Annotated[float, Meta(ge=0.0, le=1.0)],
+    "delta": Annotated[float, Meta(gt=0.0, lt=1.0)],
+    "dim": Annotated[int, Meta(ge=1, le=256)],
+    "length": Annotated[float, Meta(gt=0.0, le=1e6)],
+    "noise": Annotated[float, Meta(ge=0.0, le=1e6)],
+    "norm": Annotated[float, Meta(ge=0.0, le=1e6)],
+    "policies": Annotated[int, Meta(ge=1, le=64)],
+    "radius": Literal["determinant", "simple"],
+    "ridge": Annotated[float, Meta(gt=0.0, le=1e6)],
+    "scale": Annotated[float, Meta(ge=0.0, le=1e6)],
+    "ties": Literal["first", "random"],
+}
 
 
-class ExactMatching(Body, frozen=True, tag_field="type", tag="ExactMatching"):
-    """Ask if the budget could still pay for bringing everything to this precision. The default."""
+def body_of(part: Any, **constants: Any) -> type[Body]:
+    """The body of a learner or a rule: its parameters with their limits and defaults."""
+    fields: list[Any] = []
+    for field in dataclasses.fields(part):
+        if field.name not in ELSEWHERE:
+            kind = Annotated[int, Meta(ge=0, le=2**53)] if field.type in ("int", int) else Number
+            name_and_type = (field.name, LIMITS.get(field.name, kind))
+            required = field.default is dataclasses.MISSING
+            fields.append(name_and_type if required else (*name_and_type, field.default))
+    namespace = {"__doc__": part.summary, **constants}
+    options = {"tag_field": "type", "tag": part.__name__, "frozen": True, "module": __name__}
+    made: Any = msgspec.defstruct(part.__name__, fields, bases=(Body,), namespace=namespace, **options)
+    return made  # type: ignore[no-any-return]
 
 
-class PaperMatching(Body, frozen=True, tag_field="type", tag="PaperMatching"):
-    """The paper's rule, for comparison."""
+LEARNERS = {
+    learner.__name__: body_of(learner, setting=learner.setting)
+    for learner in learners.LEARNERS
+    if learner.setting != "episodic"
+}
+RULES = {rule.__name__: body_of(rule) for rule in rules.RULES if {"tabular", "linear"} & rule.functions.keys()}
+if TYPE_CHECKING:
+    LearnerBody: TypeAlias = Any
+    RuleBody: TypeAlias = Any
+else:
+    LearnerBody, RuleBody = Union[tuple(LEARNERS.values())], Union[tuple(RULES.values())]  # noqa: UP007  made of lists
 
 
-class Matching(Body, frozen=True, tag_field="type", tag="Matching"):
-    """Ask if the interval is wider than α·B^(β−1)."""
-
-    alpha: Annotated[float, Meta(gt=0.0, le=1e6)]
-    beta: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
-
-
-class Greedy(Body, frozen=True, tag_field="type", tag="Greedy"):
-    """Ask whenever the budget allows."""
-
-    policies: Annotated[int, Meta(ge=1, le=64)] = 1
-
-
-class Always(Body, frozen=True, tag_field="type", tag="Always"):
-    """Ask in every round that the budget allows."""
-
-
-class Never(Body, frozen=True, tag_field="type", tag="Never"):
-    """Ask nothing."""
+def __getattr__(name: str) -> Any:
+    """`contract.UCB1` and the like: the body of a learner or a rule."""
+    try:
+        return (LEARNERS | RULES)[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
 class ByGrants(Body, frozen=True, tag_field="by", tag="grants"):
@@ -139,17 +141,22 @@ class Rewards(Body, frozen=True):
 class AgentBody(Body, frozen=True):
     """An agent: what it chooses from, how it learns, when it asks, and what it may spend."""
 
-    learner: UCB1 | MOSS | OFUL
+    learner: LearnerBody
     actions: Annotated[list[Label], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
     contexts: Annotated[list[Label], Meta(min_length=1, max_length=MOST_CELLS)] | None = None
     costs: Annotated[list[Cost], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
-    rule: ExactMatching | PaperMatching | Matching | Greedy | Always | Never = ExactMatching()
+    rule: RuleBody = RULES["ExactMatching"]()
     budget: BudgetBody = BudgetBody()
     unanswered: Unanswered = Unanswered()
     rewards: Rewards = Rewards()
     lease: Annotated[float, Meta(gt=0.0, le=3.2e9, description="Seconds until a deferred ask expires.")] = 600.0
     seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
     description: Annotated[str, Meta(max_length=2_000)] = ""
+
+    @property
+    def linear(self) -> bool:
+        """Whether decisions come with features, rather than contexts."""
+        return bool(self.learner.setting == "linear")
 
 
 # Requests to an agent.

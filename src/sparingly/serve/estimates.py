@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sparingly.serve.contract import OFUL, Estimate, Estimates
+from sparingly.serve.contract import Estimate, Estimates
 from sparingly.serve.factory import granted_by_now
 from sparingly.tabular.round import cell_width
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def estimate_actions(live: LiveAgent, context: str | int | None) -> Estimates:
     """Estimate every action in one context, or for the features of the latest decision."""
-    if isinstance(live.body.learner, OFUL):
+    if live.body.linear:
         return Estimates(_by_features(live), threshold(live), None)
     contexts = live.body.contexts
     u = live.context_index(context if context is not None or contexts is None else 0)

@@ -13,10 +13,12 @@ from sparingly import learners, rules
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
 from sparingly.ledger import MOST_BUDGET, UNIT, cost_in_units
-from sparingly.serve.contract import MOST_CELLS, OFUL, AgentBody, ByClock, ByDecisions, ByGrants, Greedy
+from sparingly.serve.contract import MOST_CELLS, AgentBody, ByClock, ByDecisions, ByGrants
 from sparingly.serve.http_errors import Unprocessable
 from sparingly.serve.records import AgentRecord
 
+LEARNERS = {learner.__name__: learner for learner in learners.LEARNERS}
+RULES: dict[str, Any] = {rule.__name__: rule for rule in rules.RULES}
 MOST = int(MOST_BUDGET * UNIT)
 MOST_NUMBERS = 400_000  # the most that Greedy may keep for all of its policies
 MICRO = 1_000_000  # microseconds in a second
@@ -24,15 +26,12 @@ MICRO = 1_000_000  # microseconds in a second
 
 def make_agent(body: AgentBody) -> Agent:
     """Make a new agent. Raises Unprocessable, with the reason, if the parameters do not fit together."""
-    kind, parameters = type(body.learner).__name__, msgspec.structs.asdict(body.learner)
+    parameters = msgspec.structs.asdict(body.learner)
+    if not body.linear:
+        parameters |= {"arms": len(body.actions or []), "contexts": len(body.contexts or [""])}
     try:
-        rule = getattr(rules, type(body.rule).__name__)(**msgspec.structs.asdict(body.rule))
-        if isinstance(body.learner, OFUL):
-            learner: Any = learners.OFUL(**parameters, costs=body.costs)
-        else:
-            contexts = len(body.contexts or [""])
-            tabular: Any = getattr(learners, kind)
-            learner = tabular(len(body.actions or []), contexts, costs=body.costs, **parameters)
+        rule = RULES[type(body.rule).__name__](**msgspec.structs.asdict(body.rule))
+        learner = LEARNERS[type(body.learner).__name__](costs=body.costs, **parameters)
         return Agent(learner, rule, seed=body.seed)
     except InvalidInput as error:
         raise Unprocessable(str(error)) from None
@@ -40,11 +39,11 @@ def make_agent(body: AgentBody) -> Agent:
 
 def check_body(body: AgentBody) -> None:
     """Raise Unprocessable if the parts of a body contradict each other."""
-    linear = isinstance(body.learner, OFUL)
+    kind, linear = type(body.learner).__name__, body.linear
     if not linear and body.actions is None:
-        raise Unprocessable(f"a {type(body.learner).__name__} learner needs `actions`, a list of names")
+        raise Unprocessable(f"a {kind} learner needs `actions`, a list of names")
     if linear and body.contexts is not None:
-        raise Unprocessable("an OFUL learner takes features, not contexts; leave `contexts` out")
+        raise Unprocessable(f"an {kind} learner takes features, not contexts; leave `contexts` out")
     for what, names in (("actions", body.actions), ("contexts", body.contexts)):
         if names is not None and len(set(names)) < len(names):
             raise Unprocessable(f"{what} must all be different")
@@ -52,10 +51,8 @@ def check_body(body: AgentBody) -> None:
         raise Unprocessable("costs must be given for each of the actions: as many numbers as names")
     if body.actions is not None and len(body.actions) * len(body.contexts or [""]) > MOST_CELLS:
         raise Unprocessable(f"actions × contexts must be at most {MOST_CELLS:,}")
-    slots = 1 + (body.rule.policies if isinstance(body.rule, Greedy) else 0)
-    size = (
-        body.learner.dim**2 if isinstance(body.learner, OFUL) else len(body.actions or []) * len(body.contexts or [""])
-    )
+    slots = 1 + getattr(body.rule, "policies", 0)
+    size = body.learner.dim**2 if linear else len(body.actions or []) * len(body.contexts or [""])
     if slots * size > MOST_NUMBERS:
         raise Unprocessable(f"Greedy would have to keep {slots * size:,} numbers; at most {MOST_NUMBERS:,} are kept")
     if not body.rewards.low < body.rewards.high:

@@ -23,7 +23,7 @@ from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
-from sparingly.serve.contract import OFUL, AgentBody, DecisionBody
+from sparingly.serve.contract import AgentBody, DecisionBody
 from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
 from sparingly.serve.http_errors import Conflict, NotFound, Unprocessable
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
@@ -349,7 +349,7 @@ class LiveAgent:
 
     def _context(self, wanted: DecisionBody) -> tuple[Any, str]:
         """The context in the form that the agent takes, and as JSON for the store."""
-        if isinstance(self.body.learner, OFUL):
+        if self.body.linear:
             if wanted.features is UNSET or wanted.context is not UNSET:
                 raise Unprocessable(
                     "this agent decides by `features`, a row of numbers for each action, and no `context`"
@@ -394,7 +394,7 @@ class LiveAgent:
 
     def _scaled(self, reward: float) -> float:
         """Scale a reward to [0, 1] for tabular learners; linear learners take it unchanged."""
-        if isinstance(self.body.learner, OFUL):
+        if self.body.linear:
             return reward
         low, high = self.body.rewards.low, self.body.rewards.high
         return min(max((reward - low) / (high - low), 0.0), 1.0)

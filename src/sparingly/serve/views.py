@@ -12,7 +12,7 @@ import msgspec
 
 from sparingly.ledger import UNIT
 from sparingly.serve import contract
-from sparingly.serve.contract import OFUL, AgentBody
+from sparingly.serve.contract import AgentBody
 from sparingly.serve.factory import granted_by_now
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord, LogRecord
 
@@ -61,7 +61,7 @@ def event(name: str, body: AgentBody, record: DecisionRecord) -> contract.Event:
     """A decision with its current status."""
     context: str | int | None = None
     payload = None if record.payload is None else msgspec.Raw(record.payload.encode())
-    if not isinstance(body.learner, OFUL) and body.contexts is not None:
+    if not body.linear and body.contexts is not None:
         context = body.contexts[int(record.context)]
     return contract.Event(
         name, record.event_id, record.number, _action(body, record.action), record.action, bool(record.ask),

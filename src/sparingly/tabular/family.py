@@ -76,15 +76,27 @@ class TabularFamily:
     def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
         self.check_pair(learner, rule, costs)
         self.learner, self.rule = learner, rule
-        self.pair = make_pair(learner, rule)
         self.shape = (learner.contexts, learner.arms)
+        self.bind()
         cost = full_costs(learner.costs if costs is None else costs, *self.shape)
         self.words = make_memory(self.pair, learner, cost, keys(seeds, 1)[0])
         self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.attach()
+
+    def bind(self) -> None:
+        """Find the functions for the learner and the rule."""
+        self.pair = make_pair(self.learner, self.rule)
         self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(rule, self.setting)
+        self.asks = asker(self.rule, self.setting)
         self._decide, self._learn = self.pair.code(rounds.decide), self.pair.code(rounds.learn)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs: the parts and the memory. Functions and views are found again."""
+        return {name: getattr(self, name) for name in ("learner", "rule", "shape", "words", "python")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.bind()
         self.attach()
 
     def warm_up(self) -> None:
@@ -98,6 +110,7 @@ class TabularFamily:
         """Name the parts of the memory (again, after a copy)."""
         self.memory = open_memory(self.words, self.own)
         self.account: Account = self.memory.account
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
         self._decisions = self.memory.head["decisions"]
         if DISABLED:  # plain Python works on the parts themselves
             steps: Any = (rounds.open_round, rounds.question_about, rounds.reduce_round, rounds.close_round)
@@ -106,11 +119,6 @@ class TabularFamily:
             steps = (rounds.open_by_words, rounds.question_by_words, rounds.reduce_by_words, rounds.close_by_words)
             steps = [functools.partial(self.pair.code(step), self.words, self.own) for step in steps]
         self._open, self._question, self._reduce, self._close = steps
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what `attach` makes: those are views of the memory."""
-        made = ("memory", "account", "_decisions", "_open", "_question", "_reduce", "_close")
-        return {name: part for name, part in self.__dict__.items() if name not in made}
 
     @property
     def decisions(self) -> int:
@@ -158,7 +166,7 @@ class TabularFamily:
                 a = self._past_action(plain, u)
         ending, width = self._close(first + a, wanted)
         threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
-        return int(a), ending == rounds.ANSWERABLE, width, threshold, (u, int(a))
+        return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), (u, int(a))
 
     def _past_action(self, plain: PlainLearner, u: int) -> int:
         state, t = plain.draw()

@@ -59,6 +59,8 @@ class MOSS(TabularLearner, level=level, offset=offset, index=index, ceiling=ceil
     1.35
     """
 
+    summary = "MOSS-anytime: a tighter bonus than UCB1."
+
     alpha: float = 1.35
 
     unknown = math.inf

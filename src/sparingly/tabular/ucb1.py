@@ -51,4 +51,6 @@ class UCB1(TabularLearner, level=level, index=index, ceiling=ceiling, earned=ear
     3
     """
 
+    summary = "Optimism for each action, with or without contexts."
+
     straight = True
