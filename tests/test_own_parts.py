@@ -16,6 +16,8 @@ from sparingly.saving import dumps, loads
 from sparingly.tabular.learner import TabularLearner
 from tests.conftest import interpreted, same
 
+pytestmark = pytest.mark.slow  # each pair is compiled anew
+
 # Rules.
 
 

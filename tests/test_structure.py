@@ -120,6 +120,7 @@ def test_links_in_the_documents_lead_somewhere(path):
             assert (path.parent / target).exists(), target
 
 
+@pytest.mark.slow
 def test_compiled_code_is_forgotten_when_a_source_changes(tmp_path):
     """An edit of a formula reaches the functions that it was compiled into."""
     import shutil

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 
 import sparingly as sp
 from sparingly.testing import check_learner, check_rule
+from tests.test_own_parts import PlainShare, Random, Ridge
 
 
 @pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.PaperMatching(), sp.Greedy(), sp.Never()], ids=repr)
@@ -146,3 +148,38 @@ def test_a_sound_learner_passes():
 def test_learners_that_break_the_contract_are_named(learner, message):
     with pytest.raises(sp.ContractBroken, match=message):
         check_learner(learner)
+
+
+@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.Never(), PlainShare()], ids=repr)
+def test_rules_that_are_safe_pass_in_episodes_and_with_features(rule):
+    settings = ("episodic",) if isinstance(rule, PlainShare) else ("linear", "episodic")
+    check_rule(rule, rounds=40, settings=settings)
+
+
+@pytest.mark.parametrize("setting", ["linear", "episodic"])
+def test_a_rule_that_needs_the_ledger_is_named_in_every_setting(setting):
+    with pytest.raises(sp.ContractBroken, match="the ledger refused"):
+        check_rule(sp.Always(), rounds=40, settings=(setting,))
+    check_rule(sp.Always(), rounds=40, guarded=True, settings=(setting,))
+
+
+@pytest.mark.parametrize("learner", [Ridge(3), Random(3, 2, 3), sp.ULCVI(3, 2, 2)], ids=lambda x: type(x).__name__)
+def test_learners_for_features_and_episodes_pass(learner):
+    check_learner(learner, rounds=30)
+
+
+def test_learners_for_features_and_episodes_that_break_a_promise_are_told():
+    counter = itertools.count()
+
+    class Moody(Ridge):
+        def choose(self, state, features, round, random):
+            return next(counter) % len(features)
+
+    class Listing(Random):
+        def start(self):
+            return {"paid": [0]}
+
+    with pytest.raises(sp.ContractBroken, match="the same seed gave different decisions"):
+        check_learner(Moody(3), rounds=31)
+    with pytest.raises(sp.ContractBroken, match="a dict of numpy arrays"):
+        check_learner(Listing(3, 2, 3), rounds=30)

@@ -16,7 +16,7 @@ author = "the authors of sparingly"
 release = version = __version__
 extensions = [
     "myst_parser", "sphinx.ext.autodoc", "building.sections", "building.sources", "building.docstrings",
-    "building.command_line", "building.http_api",
+    "building.command_line", "building.http_api", "building.registry",
 ]  # fmt: skip
 root_doc = "index"
 exclude_patterns = ["site", "figures"]

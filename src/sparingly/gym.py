@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparingly.agent import Agent
 from sparingly.budgets import Budget, Schedule
 from sparingly.contexts import Contexts, Iid
+from sparingly.episodic.family import EpisodicFamily
 from sparingly.episodic.learner import EpisodicLearner
 from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.ledger import Ledger, cost_in_units
@@ -363,16 +364,16 @@ def _costs(states: Discrete, actions: Discrete, cost: float) -> Floats:
     return costs
 
 
-def _learner(learner: Any, S: int, A: int, H: int) -> EpisodicLearner:
+def _learner(learner: Any, S: int, A: int, H: int) -> Any:
     """The learner, made for S states, A actions and H steps if need be."""
     if callable(learner):
         try:
             learner = learner(states=S, actions=A, horizon=H)
         except TypeError as error:
             raise InvalidInput(f"UCBVI or ULCVI is needed, or what makes one, not {shown(learner)}: {error}") from None
-    if not isinstance(learner, EpisodicLearner):
+    if not EpisodicFamily.takes(learner):
         raise InvalidInput(f"UCBVI or ULCVI is needed, or what makes one, not {shown(learner)}")
-    if learner.shape != (H, S, A):
+    if (learner.horizon, learner.states, learner.actions) != (H, S, A):
         raise InvalidInput(
             f"with the state after the end there are {S} states, {A} actions and {H} steps, the learner is made for "
             f"{learner.states}, {learner.actions} and {learner.horizon}; give {type(learner).__name__} without sizes"

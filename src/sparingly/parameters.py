@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections import namedtuple
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 NUMBERS = {"int": int, "float": float, int: int, float: float}  # annotations of parameters that are numbers
+
+
+Part = TypeVar("Part", bound="Parametric")
 
 
 class _ParameterType:
@@ -44,6 +48,19 @@ class Parametric:
     def numbers(self) -> NDArray[np.float64]:
         """The same as an array, as memories keep them."""
         return np.array(self.parameters, dtype=np.float64)
+
+
+def describe(cls: Any, parameters: str) -> None:
+    """Say in the docstring of a class, before its examples, what parameters mean that it shares with others."""
+    text, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition(">>> ")
+    cls.__doc__ = "\n\n".join(part for part in (text.rstrip(), parameters, mark + examples) if part)
+
+
+def enrolled(base: type[Part], names: dict[str, Any]) -> tuple[type[Part], ...]:
+    """The registry of a module: all classes of a kind that it imports, in order."""
+    return tuple(
+        part for part in names.values() if isinstance(part, type) and issubclass(part, base) and part is not base
+    )
 
 
 @functools.cache

@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparingly.agent import Agent
+from sparingly.episodic.ucbvi import UCBVI
 from sparingly.errors import ContractBroken
 from sparingly.linear.oful import OFUL
 from sparingly.protocol import Decision, State
 from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
+from sparingly.settings import family_for
 
+Integers = NDArray[np.int64]
 Step = tuple[Any, float]  # context, and what is granted before the round
+
+_MORE_LEARNERS = {"linear": OFUL(3), "episodic": UCBVI(3, 2, 3, scale=0.1)}  # what rules are checked with, beside arms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +55,28 @@ class Scripted:
         state["answers"] += 1
 
 
-def check_rule(rule: Any, rounds: int = 120, seed: int = 0, guarded: bool = False) -> None:
+def check_rule(
+    rule: Any, rounds: int = 120, seed: int = 0, guarded: bool = False, settings: Sequence[str] = ("tabular",)
+) -> None:
     """Check a rule: it never asks for what the budget cannot pay, and it survives everything an agent goes through.
 
-    `guarded` allows refusals by the ledger, for rules that rely on it (the budget is still never exceeded).
+    `guarded` allows refusals by the ledger, for rules that rely on it (the budget is still never exceeded). `settings`
+    are those in which to check it: "tabular", "linear", "episodic".
     """
+    if "tabular" in settings:
+        _check_on_arms(rule, rounds, seed, guarded)
+    for name, learner in _MORE_LEARNERS.items():
+        if name in settings:
+            agent = _agent(learner, rule, seed)
+            random = np.random.default_rng(seed)
+            script = [(_some_context(learner, random), float(random.random() < 0.4) * 3.0) for _ in range(rounds)]
+            for t, _ in enumerate(_play(agent, script, _prompt), start=1):
+                if agent.ledger.spent > agent.ledger.granted or (agent.ledger.refused and not guarded):
+                    raise ContractBroken(f"{rule!r} with {learner!r}, round {t}: the ledger refused ({agent.ledger!r})")
+            _check_agents(partial(_agent, learner, rule), (type(rule),), rounds, seed)
+
+
+def _check_on_arms(rule: Any, rounds: int, seed: int, guarded: bool) -> None:
     for name, learner, script in _scenarios(rounds, seed):
         agent = _agent(learner, rule, seed)
         for t, decision in enumerate(_play(agent, script, _prompt), start=1):
@@ -72,11 +95,14 @@ def check_rule(rule: Any, rounds: int = 120, seed: int = 0, guarded: bool = Fals
 
 
 def check_learner(learner: Any, rounds: int = 120, seed: int = 0) -> None:
-    """Check a learner under every rule: valid actions, late answers, saving, and reproducible randomness."""
+    """Check a learner under every rule: valid actions, late answers, saving, and reproducible randomness.
+
+    A learner for arms, for features or for episodes, in plain Python or compiled.
+    """
     state = _attempt(f"{learner!r}.start()", learner.start) if hasattr(learner, "start") else {}
     if not isinstance(state, dict) or not all(isinstance(part, np.ndarray) for part in state.values()):
         raise ContractBroken(f"{type(learner).__name__}.start() must return a dict of numpy arrays, not {state!r}")
-    if hasattr(learner, "choose"):
+    if hasattr(learner, "choose") and hasattr(learner, "arms"):
         _check_choosing(learner, state, rounds, seed)
     for rule in (ExactMatching(), PaperMatching(), Greedy(policies=2), Always(), Never()):
         _check_agents(partial(_agent, learner, rule), (type(learner),), rounds, seed)
@@ -142,15 +168,30 @@ def _grants(rounds: int, total: float, random: np.random.Generator) -> Iterator[
     yield "bursts", [float(x) * random.uniform(0, 2 * total) for x in random.random(rounds) < 0.05]
 
 
+class _Path(NamedTuple):
+    """The states that an episode will pass, (H,)."""
+
+    states: Integers
+
+
+def _episode(agent: Agent, path: _Path) -> Decision:
+    """A whole episode as one decision: the number that its policy and its asks make up."""
+    policy = agent.plan()
+    actions = policy[np.arange(path.states.size), path.states]
+    asks = agent.decide_episode(path.states, actions)
+    number = int("".join(str(int(part)) for part in (*policy.ravel(), *asks)))
+    return Decision(agent.decisions, number, bool(asks.any()), 0.0, 0.0)
+
+
 def _prompt(agent: Agent, decision: Decision, random: np.random.Generator) -> None:
-    if decision.ask:
-        agent.observe(decision.id, float(random.random()))
+    for awaited in agent.awaited:
+        agent.observe(awaited, float(random.random()))
 
 
 def _late(agent: Agent, decision: Decision, random: np.random.Generator) -> None:
     """Answers come late, out of order, or never."""
     while agent.awaited and random.random() < 0.4:
-        agent.observe(int(random.choice(agent.awaited)), float(random.random()))
+        agent.observe(agent.awaited[int(random.integers(len(agent.awaited)))], float(random.random()))
 
 
 def _play(agent: Agent, script: list[Step], answer: Callable[..., None], seed: int = 0) -> Iterator[Decision]:
@@ -158,7 +199,10 @@ def _play(agent: Agent, script: list[Step], answer: Callable[..., None], seed: i
     for context, grant in script:
         if grant > 0:
             agent.grant(grant)
-        decision: Decision = _attempt("decide", agent.decide, context=context)
+        if isinstance(context, _Path):
+            decision: Decision = _attempt("an episode", _episode, agent, context)
+        else:
+            decision = _attempt("decide", agent.decide, context=context)
         yield decision
         _attempt("observe", answer, agent, decision, random)
 
@@ -179,11 +223,15 @@ def _check_agents(make: Callable[[int], Agent], types: tuple[type, ...], rounds:
 
 
 def _some_context(learner: Any, random: np.random.Generator) -> Any:
-    """A context that fits the learner: a number, or features of as many actions as it has costs."""
-    if not isinstance(learner, OFUL):
+    """A context that fits the learner: a number, features of as many actions as it has costs, the states to pass."""
+    setting = family_for(learner).setting
+    if setting == "tabular":
         return int(random.integers(learner.contexts))
+    if setting == "episodic":
+        return _Path(random.integers(learner.states, size=learner.horizon))
     features = random.normal(size=(3 if learner.costs is None else len(learner.costs), learner.dim))
-    return features * (learner.length * random.random() / np.linalg.norm(features, axis=1, keepdims=True))
+    longest = getattr(learner, "length", 1.0) * random.random()
+    return features * (longest / np.linalg.norm(features, axis=1, keepdims=True))
 
 
 def _check_saving(agent: Agent, types: tuple[type, ...], script: list[Step], answer: Callable[..., None]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
 from sparingly.numba_support import compiled, inlined
-from sparingly.parameters import Parametric
+from sparingly.parameters import Parametric, describe
 from sparingly.tabular.learner import TIES, check_scale
 from sparingly.validation import choice, number, table, whole
 
@@ -62,15 +62,16 @@ class EpisodeSizes:
         return self.horizon * self.states * self.actions
 
 
+PARAMETERS = """`delta` is the probability of being wrong. `scale` multiplies the exploration bonuses: 1 is the paper's,
+so wide that small problems take 10⁵ to 10⁸ episodes, and 0.01 to 0.1 serves practice. Cells of which nothing is known
+stay as promising as can be, and the budget is never touched. `rewarding` is |L_R|, how many of the S·A·H cells can have
+a reward at all, None for all: PaperMatching uses it. `costs` is what asking costs, (S, A) or (H, S, A); None: 1 each.
+`ties` is "first" or "random"."""
+
+
 @dataclass(frozen=True)
 class EpisodicLearner(EpisodeSizes, Parametric):
     """A learner for episodes of `horizon` steps with `states` and `actions`; rewards lie in [0, 1].
-
-    `delta` is the probability of being wrong, `scale` multiplies the exploration bonuses (1 is the paper's, so wide
-    that small problems take 10⁵ to 10⁸ episodes; 0.01 to 0.1 serves practice), except for cells of which nothing is
-    known: these stay as promising as can be. It never touches the budget.
-    `rewarding` is |L_R|, how many of the S·A·H cells can have a reward at all; None: all. PaperMatching uses it.
-    `costs` is what asking costs, (S, A) or (H, S, A); None: 1 each. `ties` is "first" or "random".
 
     The class says what stands before t²(t+1) in L_t (`log_constant`), and names a compiled function:
 
@@ -94,6 +95,7 @@ class EpisodicLearner(EpisodeSizes, Parametric):
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
         super().__init_subclass__()
+        describe(cls, PARAMETERS)
         if functions:
             cls.functions = functions
 
@@ -125,6 +127,9 @@ class EpisodicLearner(EpisodeSizes, Parametric):
     def log_constant(self) -> float:
         """What stands before t²(t+1) in L_t."""
         raise InvalidInput(f"{type(self).__name__} must say what its log_constant is")
+
+
+describe(EpisodicLearner, PARAMETERS)
 
 
 def built_in(learner: object) -> TypeGuard[EpisodicLearner]:

@@ -24,11 +24,6 @@ def model_bonus(learner: UCBVI, visits: int) -> tuple[float, float]:
 class UCBVI(EpisodicLearner, model_bonus=model_bonus):
     """Optimistic value iteration for episodes of `horizon` steps; rewards lie in [0, 1]. The one to start with.
 
-    `delta` is the probability of being wrong. `scale` multiplies the bonuses: 1 is the paper's and takes 10⁵ to 10⁸
-    episodes on small problems, 0.01 to 0.1 serves practice; it never touches the budget. `rewarding` is how many of the
-    S·A·H cells can have a reward at all, None for all: PaperMatching uses it. `costs` is what asking costs, (S, A) or
-    (H, S, A); None: 1 each. `ties` is "first" or "random".
-
     >>> UCBVI(states=4, actions=2, horizon=4).cells
     32
     """

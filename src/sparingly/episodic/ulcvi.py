@@ -22,7 +22,7 @@ def model_bonus(learner: ULCVI, visits: int) -> tuple[float, float]:
 class ULCVI(EpisodicLearner, model_bonus=model_bonus):
     """Value iteration between an upper and a lower bound: regret of the optimal order, with larger constants.
 
-    The parameters are those of `UCBVI`; a useful `scale` is ten times smaller.
+    A useful `scale` is ten times smaller than with `UCBVI`.
 
     >>> ULCVI(states=4, actions=2, horizon=4, scale=0.05).rewarding is None
     True

@@ -1,6 +1,11 @@
 """The learners for linear rewards. To add one: a file beside this one, and a line here."""
 
 from sparingly.linear.learner import LinearLearner
-from sparingly.linear.oful import OFUL
+from sparingly.parameters import enrolled
 
-LEARNERS: tuple[type[LinearLearner], ...] = (OFUL,)
+# isort: off
+# In the order in which lists and tables show them.
+from sparingly.linear.oful import OFUL as OFUL
+# isort: on
+
+LEARNERS: tuple[type[LinearLearner], ...] = enrolled(LinearLearner, globals())

@@ -1,36 +1,21 @@
 """When to ask: one file for each rule, and RULES, from which everything that knows rules by name is made.
 
-To add a rule: a file beside these, and a line in RULES. Saving, experiment files, the HTTP contract, the reference
-tables and the tests that compare all paths take it from there.
+To add a rule: a file beside these, and a line here. Saving, experiment files, the HTTP contract, the reference tables
+and the tests that compare all paths take it from there.
 """
 
-from sparingly.rules.adaptive import AdaptiveMatching
-from sparingly.rules.always import Always
-from sparingly.rules.exact import ExactMatching
-from sparingly.rules.greedy import Greedy
-from sparingly.rules.matching import Matching
-from sparingly.rules.never import Never
-from sparingly.rules.paper import PaperMatching
-from sparingly.rules.rule import Rule
+from sparingly.parameters import enrolled
+from sparingly.rules.rule import Rule as Rule
 
-RULES: tuple[type[Rule], ...] = (
-    ExactMatching,
-    PaperMatching,
-    Matching,
-    Greedy,
-    Always,
-    Never,
-    AdaptiveMatching,
-)
+# isort: off
+# In the order in which lists and tables show them.
+from sparingly.rules.exact import ExactMatching as ExactMatching
+from sparingly.rules.paper import PaperMatching as PaperMatching
+from sparingly.rules.matching import Matching as Matching
+from sparingly.rules.greedy import Greedy as Greedy
+from sparingly.rules.always import Always as Always
+from sparingly.rules.never import Never as Never
+from sparingly.rules.adaptive import AdaptiveMatching as AdaptiveMatching
+# isort: on
 
-__all__ = [
-    "RULES",
-    "AdaptiveMatching",
-    "Always",
-    "ExactMatching",
-    "Greedy",
-    "Matching",
-    "Never",
-    "PaperMatching",
-    "Rule",
-]
+RULES: tuple[type[Rule], ...] = enrolled(Rule, globals())

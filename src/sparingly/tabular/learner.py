@@ -15,7 +15,7 @@ import numpy as np
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
 from sparingly.numba_support import inlined, record
-from sparingly.parameters import Parametric
+from sparingly.parameters import Parametric, describe
 from sparingly.validation import choice, number, table, whole
 
 TIES = {"first": 0, "random": 1}  # the lowest index, or each of the best with equal probability
@@ -28,12 +28,13 @@ ESTIMATE = record(  # of one cell with n answers, as its index needs it
 )
 
 
+PARAMETERS = """`costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the
+bonus (1 is the paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "first" or "random"."""
+
+
 @dataclass(frozen=True)
 class TabularLearner(Parametric):
-    """One estimate per cell: `arms` actions in each of `contexts` contexts.
-
-    `costs` is what asking costs, per arm (A,) or per cell (S, A); None means 1 each. `scale` multiplies the
-    exploration bonus (1 is the paper's) and never touches the budget. `ties` is "first" or "random".
+    """One estimate per cell: `arms` actions in each of `contexts` contexts. Rewards lie in [0, 1].
 
     The class names compiled functions; each takes the learner's parameters first:
 
@@ -63,6 +64,7 @@ class TabularLearner(Parametric):
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
         super().__init_subclass__()
+        describe(cls, PARAMETERS)
         if functions:
             cls.functions = {"offset": no_offset} | functions
 
@@ -80,6 +82,9 @@ class TabularLearner(Parametric):
 def no_offset(learner: Any, answers: int) -> float:
     """For learners whose index needs the count of answers only as 1/sqrt(n ∨ 1)."""
     return 0.0
+
+
+describe(TabularLearner, PARAMETERS)
 
 
 def full_costs(costs: Any, contexts: int, arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:

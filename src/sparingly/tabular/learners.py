@@ -1,10 +1,12 @@
 """The learners for arms. To add one: a file beside this one, and a line here."""
 
+from sparingly.parameters import enrolled
 from sparingly.tabular.learner import TabularLearner
-from sparingly.tabular.moss import MOSS
-from sparingly.tabular.ucb1 import UCB1
 
-LEARNERS: tuple[type[TabularLearner], ...] = (
-    UCB1,
-    MOSS,
-)
+# isort: off
+# In the order in which lists and tables show them.
+from sparingly.tabular.ucb1 import UCB1 as UCB1
+from sparingly.tabular.moss import MOSS as MOSS
+# isort: on
+
+LEARNERS: tuple[type[TabularLearner], ...] = enrolled(TabularLearner, globals())

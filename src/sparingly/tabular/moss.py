@@ -52,8 +52,6 @@ class MOSS(TabularLearner, level=level, offset=offset, index=index, ceiling=ceil
     """MOSS-anytime on `arms` arms, a bandit of its own in each of `contexts` contexts. Rewards lie in [0, 1].
 
     `alpha` widens the bonus; 1.35 is the authors' choice.
-    `costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the bonus (1 is the
-    paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "first" or "random".
 
     >>> MOSS(arms=3, contexts=2).alpha
     1.35

@@ -44,9 +44,6 @@ def earned(learner: UCB1, answers: int, ahead: int, level: float) -> float:
 class UCB1(TabularLearner, level=level, index=index, ceiling=ceiling, earned=earned):
     """UCB1 on `arms` arms in each of `contexts` contexts, one estimate for each pair. Rewards lie in [0, 1].
 
-    `costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the bonus (1 is the
-    paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "first" or "random".
-
     >>> UCB1(arms=3).arms
     3
     """
