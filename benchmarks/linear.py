@@ -18,7 +18,7 @@ from benchmarks import c_program
 from benchmarks.timing import race, report
 from sparingly.ledger import UNLIMITED
 from sparingly.linear import fixed_set as loop
-from sparingly.linear.family import make_memory, make_pair
+from sparingly.linear.family import LinearFamily, make_memory
 from sparingly.randomness import keys
 from sparingly.simulation.record import new_record
 
@@ -39,7 +39,7 @@ def ours(features: np.ndarray, theta: np.ndarray, rounds: int, key: np.uint64) -
 
     def run() -> np.ndarray:
         learner = sp.OFUL(d, noise=NOISE, delta=DELTA)
-        words = make_memory(make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
+        words = make_memory(LinearFamily.make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
         record = new_record(np.array([rounds]), arms)
         kept = arms if fixed_set else 0
         fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))

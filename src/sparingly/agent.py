@@ -88,7 +88,7 @@ class Agent:
     @property
     def decisions(self) -> int:
         """How many decisions (or episodes) were made; the id of the last one."""
-        return int(self._family.decisions)
+        return int(self._family.made[0])
 
     @property
     def awaited(self) -> tuple[Any, ...]:
@@ -174,9 +174,9 @@ class Agent:
         """
         checked = self._family.check(context)
         if self.schedule is not None:
-            self._follow_schedule(self._family.decisions + 1)
+            self._follow_schedule(self.decisions + 1)
         action, ask, width, threshold, ticket = self._family.decide(checked)
-        number = self._family.decisions
+        number = int(self._family.made[0])
         if ask:
             self._awaited[number] = ticket
         return Decision(number, action, ask, width, threshold)
@@ -185,7 +185,7 @@ class Agent:
         """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""
         plan = self._view("plan")
         if self.schedule is not None and not self._family.open:
-            self._follow_schedule(self._family.decisions + 1)
+            self._follow_schedule(self.decisions + 1)
         return cast(Integers, plan())
 
     def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> Booleans:

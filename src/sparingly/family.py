@@ -7,25 +7,33 @@ import dataclasses
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
+from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.ledger import UNLIMITED, Account
 from sparingly.numba_support import DISABLED, anew, from_python
+from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, State
 from sparingly.rules import RULES, Never
 from sparingly.rules.dispatch import STAND_INS
 from sparingly.rules.rule import built_in, function_for
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def kind_of(registry: Sequence[type[Any]], part: Any) -> int | None:
     """The number of a part in its registry; None for one that is not there. A subclass that changes nothing is."""
     functions = type(part).functions
     return next((kind for kind, entry in enumerate(registry) if functions and entry.functions is functions), None)
+
+
+def is_compiled(learner: Any) -> bool:
+    """Whether compiled functions choose: one with `choose` or `plan` of its own does so in plain Python."""
+    return isinstance(learner, Parametric) and not hasattr(learner, "choose") and not hasattr(learner, "plan")
 
 
 def asker(rule: Any, setting: str) -> Callable[[Question], Any]:
@@ -62,12 +70,14 @@ class Pair:
     `python_learner` and `python_rule` say which of them are in plain Python. Then compiled code has a stand-in.
     """
 
-    def __init__(self, learners: Sequence[type[Any]], learner: Any, rule: Any, setting: str, plain: bool) -> None:
+    def __init__(self, learners: Sequence[type[Any]], learner: Any, rule: Any, setting: str) -> None:
+        plain = not is_compiled(learner)
         kinds = (0 if plain else kind_of(learners, learner), kind_of(RULES, rule) if built_in(rule) else None)
         # A compiled rule of the user's own is called from Python, where the learner is in Python anyway.
         self.python_learner, self.python_rule = plain, kinds[1] is None and (plain or not built_in(rule))
         stand_in: Any = Never() if self.python_rule else rule
         self.learner, self.rule = kinds[0] or 0, kind_of(RULES, stand_in) or 0
+        self.learner_numbers = np.zeros(0) if plain else learner.numbers
         self.rule_numbers = stand_in.numbers
         self.slots = int(rule.policies) if getattr(stand_in, "reduction", False) else 0
         self.own: Any = None
@@ -139,6 +149,102 @@ class PlainLearner:
         self.random.bit_generator.state = snapshot["random"]
 
 
+class BaseFamily:
+    """What the families of all settings do alike: find their functions, keep a memory, copy, take answers."""
+
+    setting: ClassVar[str]
+    learners: ClassVar[tuple[type[Any], ...]]
+    views: ClassVar[tuple[str, ...]]  # what an Agent can be asked about
+    instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+    state: ClassVar[tuple[str, ...]] = ("learner", "rule", "words", "python")  # what a copy needs
+    compiled: ClassVar[dict[str, Callable[..., Any]]]  # the functions that an agent calls, by the attribute's name
+    open_memory: ClassVar[Callable[..., Any]]
+
+    learner: Any
+    rule: Any
+    shape: tuple[int, ...]  # of the cells
+    words: NDArray[np.int64]  # the memory
+    memory: Any  # its parts, by name
+    _decide: Any  # what `compiled` names, for this pair
+    _learn: Any
+    _plan: Any
+    python: PlainLearner | None  # where the learner or the rule is in plain Python
+
+    def bind(self) -> None:
+        """Find the functions for the learner and the rule."""
+        self.pair = self.make_pair(self.learner, self.rule)
+        self.own, self.by_steps = self.pair.own, self.pair.by_steps
+        self.asks = asker(self.rule, self.setting)
+        for name, function in self.compiled.items():
+            setattr(self, name, self.pair.code(function))
+
+    @classmethod
+    def make_pair(cls, learner: Any, rule: Any) -> Pair:
+        """A learner and a rule as compiled code takes them."""
+        return Pair(cls.learners, learner, rule, cls.setting)
+
+    def start(self, words: Any, seeds: np.random.SeedSequence) -> None:
+        """Begin with a fresh memory."""
+        self.words = words
+        self.python = PlainLearner(self.learner, self.pair, seeds) if self.pair.in_python else None
+        self.attach()
+
+    def attach(self) -> None:
+        """Name the parts of the memory (again, after a copy or when it has grown)."""
+        self.memory = type(self).open_memory(self.words, self.own)
+        self.account: Account = self.memory.account
+        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
+        self.made: NDArray[np.int64] = self.memory.head["decisions"]  # (1,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs: the parts and the memory. Functions and views are found again."""
+        return {name: getattr(self, name) for name in self.state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.bind()
+        self.attach()
+
+    def whole_or_not_at_all(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call what calls the user's code. If that fails, nothing has happened."""
+        before, dice = self.words.copy(), {} if self.python is None else self.python.random.bit_generator.state
+        try:
+            return call(*arguments)
+        except BaseException:
+            self.words[:] = before
+            if self.python is not None:
+                self.python.random.bit_generator.state = dice
+            raise
+
+    def check_id(self, id: Any) -> InvalidInput:
+        """The error for an id that nothing is awaited for."""
+        if not isinstance(id, int | np.integer) or isinstance(id, bool):
+            return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
+        if not 1 <= id <= self.made[0]:
+            return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.made[0]}")
+        return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")
+
+    def check_choice(self, action: Any, actions: int, what: str) -> int:
+        """What a learner in plain Python has chosen, if it is an action."""
+        if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < actions:
+            name = type(self.learner).__name__
+            raise ContractBroken(f"{name}.choose must return {what} in 0 … {actions - 1}, not {action!r}")
+        return int(action)
+
+    def counted(self, name: str) -> NDArray[np.int64]:
+        """One of the counts of every cell, in the shape of the cells."""
+        counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
+        return counts.copy()
+
+    def check_counts(self, cells: Iterable[int]) -> None:
+        """Refuse counts and a ledger that do not add up with the cells for which answers are awaited."""
+        counts = self.memory.counts
+        awaited = np.bincount(list(cells), minlength=counts.size)
+        if not (counts["asked"] == counts["answered"] + awaited).all():
+            raise UnreadableFile("asks, answers and awaited decisions do not add up")
+        check_spending(self.account, counts["cost"], counts["asked"])
+
+
 def fill(target: Any, values: Any) -> None:
     """Copy a restored array into its place, if it fits."""
     array = np.asarray(values)
@@ -169,12 +275,3 @@ def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any])
     paid = sum(int(c) * int(n) for c, n in zip(costs, asked, strict=True))
     if not min(paid, UNLIMITED) <= account[0].spent <= account[0].granted:
         raise UnreadableFile("the ledger does not add up")
-
-
-def no_such_decision(id: Any, decisions: int) -> InvalidInput:
-    """The error for an id that nothing is awaited for."""
-    if not isinstance(id, int | np.integer) or isinstance(id, bool):
-        return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
-    if not 1 <= id <= decisions:
-        return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {decisions}")
-    return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")

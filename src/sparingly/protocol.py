@@ -189,9 +189,7 @@ class Family(Protocol):
     learner: Any  # with the costs that were given to the agent, if they are part of it
     rule: Any
     account: Any  # (1,) the ledger's account
-
-    @property
-    def decisions(self) -> int: ...  # made so far
+    made: Integers  # (1,) how many decisions, or episodes, were made
 
     def check(self, context: Any) -> Any:
         """The context as `decide` takes it, or an error that says what it must be."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.ledger import UNIT
 from sparingly.linear import round as linear
-from sparingly.linear.family import make_memory, make_pair
+from sparingly.linear.family import LinearFamily, make_memory
 from sparingly.linear.memory import open_memory
 from sparingly.rules.exact import exact_bar, potential
 from sparingly.rules.paper import paper_bar
@@ -34,7 +34,7 @@ STREAMS = {
 
 def fresh(learner: sp.OFUL) -> np.ndarray:
     """A memory in which one ellipsoid serves learner and rule, as in a simulation."""
-    return make_memory(make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
+    return make_memory(LinearFamily.make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
 
 
 @pytest.mark.parametrize("stream", STREAMS)

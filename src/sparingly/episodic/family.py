@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.episodic import memory
 from sparingly.episodic import round as rounds
-from sparingly.episodic.learner import EpisodicLearner, built_in, episode_costs
+from sparingly.episodic.learner import EpisodicLearner, episode_costs
 from sparingly.episodic.learners import LEARNERS
-from sparingly.episodic.memory import OWN, Parts, Words, open_memory, remember
+from sparingly.episodic.memory import OWN, Words, open_memory, remember
 from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.value_iteration import Values
 from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.family import (
+    BaseFamily,
     Pair,
     PlainLearner,
     as_floats,
     as_integers,
-    asker,
     check_rule,
-    check_spending,
     fill,
     fill_rows,
+    is_compiled,
     with_given_costs,
 )
-from sparingly.ledger import Account
 from sparingly.protocol import EpisodeLearner, Outcome
 from sparingly.randomness import keys
 from sparingly.validation import indices, number, table
@@ -44,37 +43,33 @@ def stand_in(learner: Any) -> EpisodicLearner:
     return UCBVI(learner.states, learner.actions, learner.horizon, costs=learner.costs)
 
 
-def make_pair(learner: Any, rule: Any) -> Pair:
-    """A learner and a rule as compiled code takes them."""
-    return Pair(LEARNERS, learner, rule, "episodic", plain=not built_in(learner))
-
-
 def make_memory(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> Words:
     """A fresh memory for a learner and a rule; `passes`: plans may pass over actions that cannot win."""
-    known = stand_in(learner) if pair.python_learner else learner
-    parts = Parts(pair.learner, pair.rule, known.numbers, pair.rule_numbers, pair.slots)
-    words = remember(parts, known, key, passes)
+    words = remember(pair, stand_in(learner) if pair.python_learner else learner, key, passes)
     pair.code(memory.refresh_all)(words, pair.own)
     return words
 
 
-class EpisodicFamily:
+class EpisodicFamily(BaseFamily):
     """Episodes, with any learner for them and any rule, compiled or in plain Python."""
 
     setting = "episodic"
     learners = LEARNERS
-    views = (  # what an Agent can be asked about
+    views = (
         "asked", "answered", "means", "visits", "widths", "values", "best_guess", "plan", "decide_episode",
         "observe_episode",
     )  # fmt: skip
-    instead: ClassVar[dict[str, str]] = {
+    instead = {  # noqa: RUF012
         "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
     }
+    state = (*BaseFamily.state, "shape", "policy")
+    compiled = {"_plan": rounds.plan, "_decide": rounds.decide, "_learn": rounds.learn}  # noqa: RUF012
+    open_memory = staticmethod(open_memory)
 
     @staticmethod
     def takes(learner: Any) -> bool:
         """Whether a learner is for this setting."""
-        return built_in(learner) or isinstance(learner, EpisodeLearner)
+        return isinstance(learner, EpisodeLearner) or (isinstance(learner, EpisodicLearner) and is_compiled(learner))
 
     @classmethod
     def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
@@ -87,28 +82,9 @@ class EpisodicFamily:
         self.check_pair(learner, rule, costs)
         self.learner, self.rule = with_given_costs(learner, costs), rule
         self.shape = (learner.horizon, learner.states, learner.actions)
-        self.bind()
-        self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
         self.policy = np.zeros(self.shape[:2], dtype=np.int64)
-        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.attach()
-
-    def bind(self) -> None:
-        """Find the functions for the learner and the rule."""
-        self.pair = make_pair(self.learner, self.rule)
-        self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(self.rule, self.setting)
-        self._plan, self._decide = self.pair.code(rounds.plan), self.pair.code(rounds.decide)
-        self._learn = self.pair.code(rounds.learn)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs: the parts and the memory. Functions and views are found again."""
-        return {name: getattr(self, name) for name in ("learner", "rule", "shape", "words", "policy", "python")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
         self.bind()
-        self.attach()
+        self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play an episode on a copy."""
@@ -117,17 +93,6 @@ class EpisodicFamily:
             self._plan(words, self.own, self.policy.copy())
             self._decide(words, self.own, np.zeros((H, 2), dtype=np.int64), np.zeros(H, dtype=np.bool_))
             self._learn(words, self.own, 0, 0.0)
-
-    def attach(self) -> None:
-        """Name the parts of the memory (again, after a copy or when it has grown)."""
-        self.memory = open_memory(self.words, self.own)
-        self.account: Account = self.memory.account
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
-
-    @property
-    def decisions(self) -> int:
-        """How many episodes there were."""
-        return int(self.memory.head["decisions"][0])
 
     @property
     def open(self) -> bool:
@@ -139,25 +104,19 @@ class EpisodicFamily:
         if self.plain is None:
             self._plan(self.words, self.own, self.policy)
         elif not self.open:
-            self._plan_in_python(self.plain)
+            self.whole_or_not_at_all(self._plan_in_python, self.plain)
         return self.policy.copy()
 
     def _plan_in_python(self, plain: PlainLearner) -> None:
         """A learner in plain Python plans; Greedy, without the budget for a whole episode, with a past state of it."""
-        before, dice = self.words.copy(), plain.random.bit_generator.state
-        try:
-            lives = rounds.step_begin(self.words)
-            state, episode = (plain.state, int(self.memory.head["clock"][0]) + 1) if lives else plain.draw()
-            policy = np.asarray(plain.learner.plan(state, episode, plain.random))
-            if policy.shape != self.shape[:2] or not np.isin(policy, np.arange(self.shape[2])).all():
-                raise ContractBroken(
-                    f"{type(self.learner).__name__}.plan must return a policy {self.shape[:2]} of actions in "
-                    f"0 … {self.shape[2] - 1}, not {policy!r}"
-                )
-        except BaseException:
-            self.words[:] = before
-            plain.random.bit_generator.state = dice
-            raise
+        lives = rounds.step_begin(self.words)
+        state, episode = (plain.state, int(self.memory.head["clock"][0]) + 1) if lives else plain.draw()
+        policy = np.asarray(plain.learner.plan(state, episode, plain.random))
+        if policy.shape != self.shape[:2] or not np.isin(policy, np.arange(self.shape[2])).all():
+            raise ContractBroken(
+                f"{type(self.learner).__name__}.plan must return a policy {self.shape[:2]} of actions in "
+                f"0 … {self.shape[2] - 1}, not {policy!r}"
+            )
         self.policy[...] = policy
         self.memory.values.policy[...] = policy
         self.memory.head["acting"] = OWN
@@ -190,25 +149,20 @@ class EpisodicFamily:
             self.attach()
         asks, cells = np.zeros(H, dtype=np.bool_), (np.arange(H) * S + path[:, 0]) * A + path[:, 1]
         if self.by_steps:
-            self._decide_by_steps(path, asks, cells)
+            self.whole_or_not_at_all(self._decide_by_steps, path, asks, cells)
         else:
             self._decide(self.words, self.own, path, asks)
         return asks, cells
 
     def _decide_by_steps(self, path: Integers, asks: NDArray[np.bool_], cells: Integers) -> None:
-        """Question, asks, settle for each step. If the user's code fails, nothing has happened."""
-        before, m = self.words.copy(), self.memory
-        try:
-            if m.head["lives"][0]:
-                logs = rounds.log_now(m)
-                for h, cell in enumerate(cells.tolist()):
-                    wanted = bool(self.asks(rounds.question_now(m, cell, logs)))
-                    asks[h] = rounds.step_settle(self.words, cell, wanted)
-                if self.plain is not None:
-                    self.plain.learner.visit(self.plain.state, path[:, 0].copy(), path[:, 1].copy())
-        except BaseException:
-            self.words[:] = before
-            raise
+        """Question, asks, settle for each step."""
+        if self.memory.head["lives"][0]:
+            logs = rounds.log_now(self.memory)
+            for h, cell in enumerate(cells.tolist()):
+                wanted = bool(self.asks(rounds.question_now(self.memory, cell, logs)))
+                asks[h] = rounds.step_settle(self.words, cell, wanted)
+            if self.plain is not None:
+                self.plain.learner.visit(self.plain.state, path[:, 0].copy(), path[:, 1].copy())
         self.pair.code(rounds.step_conclude)(self.words, self.own, path, asks)
 
     def decide(self, context: Any) -> Outcome:
@@ -237,26 +191,23 @@ class EpisodicFamily:
     def check_id(self, id: Any) -> InvalidInput:
         """The error for an id that nothing is awaited for."""
         pair = isinstance(id, tuple) and len(id) == 2 and all(isinstance(part, int | np.integer) for part in id)
-        if not pair or not 1 <= id[0] <= self.decisions:
-            return UnknownDecision(f"no step has the id {id!r}; ids are (episode, step), episodes 1 … {self.decisions}")
+        if not pair or not 1 <= id[0] <= self.made[0]:
+            return UnknownDecision(f"no step has the id {id!r}; ids are (episode, step), episodes 1 … {self.made[0]}")
         return NotAwaited(f"step {id[1]} of episode {id[0]} awaits no feedback: it was answered, or never asked for")
 
     # What an Agent can be asked about, (H, S, A) unless said otherwise.
 
     def asked(self) -> Integers:
         """How often each cell was asked about."""
-        result: Integers = self.memory.counts["asked"].reshape(self.shape).copy()
-        return result
+        return self.counted("asked")
 
     def answered(self) -> Integers:
         """How often each cell was answered."""
-        result: Integers = self.memory.counts["answered"].reshape(self.shape).copy()
-        return result
+        return self.counted("answered")
 
     def visits(self) -> Integers:
         """How often the learner has seen each cell."""
-        result: Integers = self.memory.counts["visits"].reshape(self.shape).copy()
-        return result
+        return self.counted("visits")
 
     def means(self) -> Floats:
         """The mean answer of each cell; NaN where there is none."""
@@ -384,11 +335,9 @@ class EpisodicFamily:
     def check_sums(self, tickets: list[Any]) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
         counts = self.memory.counts
-        awaited = np.zeros_like(counts["asked"])
         for cell in tickets:
             if not 0 <= cell < counts.size:
                 raise UnreadableFile(f"an answer is awaited for cell {cell}, which does not exist")
-            awaited[cell] += 1
-        if not (counts["asked"] == counts["answered"] + awaited).all() or (counts["asked"] > counts["visits"]).any():
+        if (counts["asked"] > counts["visits"]).any():
             raise UnreadableFile("visits, asks, answers and awaited decisions do not add up")
-        check_spending(self.account, counts["cost"], counts["asked"])
+        self.check_counts(tickets)

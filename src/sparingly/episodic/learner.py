@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,11 +130,6 @@ class EpisodicLearner(EpisodeSizes, Parametric):
 
 
 describe(EpisodicLearner, PARAMETERS)
-
-
-def built_in(learner: object) -> TypeGuard[EpisodicLearner]:
-    """Whether compiled functions plan; a subclass with `plan` of its own does so in plain Python."""
-    return isinstance(learner, EpisodicLearner) and not hasattr(learner, "plan")
 
 
 def episode_costs(costs: Any, horizon: int, states: int, actions: int) -> Floats:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparingly.episodic.learner import episode_costs, reward_linear, reward_root
 from sparingly.episodic.learners import LEARNERS
 from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
+from sparingly.family import Pair
 from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.numba_support import compiled, inlined, record
 from sparingly.randomness import Stream
@@ -149,21 +150,11 @@ def look(words: Words, own: Any) -> Memory:
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
-class Parts(NamedTuple):
-    """What a memory is made for: a learner and a rule, as compiled code knows them."""
-
-    learner: int  # kinds
-    rule: int
-    learner_numbers: Floats
-    rule_numbers: Floats
-    slots: int
-
-
-def remember(parts: Parts, learner: Any, key: np.uint64, passes: bool = True) -> Words:
+def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> Words:
     """A fresh memory, its model still to be refreshed; `passes`: plans may pass over actions that cannot win."""
     H, S, A = learner.shape
-    cells, slots = H * S * A, parts.slots
-    start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size
+    cells, slots = H * S * A, pair.slots
+    start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size
     start += (COUNTS_WORDS + NOTES_WORDS + ROW_WORDS) * cells + 2 * H * S + H + (H + 1) * (2 * S + 1)
     start += reservoir_words(slots, H * S)
     words = np.zeros(start + H * S, dtype=np.int64)
@@ -172,12 +163,12 @@ def remember(parts: Parts, learner: Any, key: np.uint64, passes: bool = True) ->
     dearest = costs.reshape(H, -1).max(axis=1).sum()  # what a whole episode costs at most
     rewarding = learner.cells if learner.rewarding is None else learner.rewarding
     words[SIZES_WORDS : SIZES_WORDS + HEAD_WORDS].view(HEAD)[0] = (
-        slots, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size, TIES[learner.ties],
+        slots, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size, TIES[learner.ties],
         learner.two_sided, few(S), start, costs.sum(), dearest, rewarding, learner.scale, learner.first_scale,
         learner.log_constant, 0, 0, 0, OWN, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:] = parts.learner_numbers, parts.rule_numbers
+    memory.learner[:], memory.rule[:] = learner.numbers, pair.rule_numbers
     memory.counts["cost"] = costs.ravel()
     memory.random[0] = key
     memory.values.upper[:H] = np.arange(H, 0, -1.0)[:, np.newaxis]  # what is not known may be worth the most

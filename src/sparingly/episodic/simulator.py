@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparingly.agent import Agent
 from sparingly.budgets import Budget
 from sparingly.episodic import loop, memory
-from sparingly.episodic.family import EpisodicFamily, make_memory, make_pair
+from sparingly.episodic.family import EpisodicFamily, make_memory
 from sparingly.episodic.value_iteration import Values
 from sparingly.errors import InvalidInput
 from sparingly.problems.episodic import Episodic, evaluate, step
@@ -45,7 +45,7 @@ class EpisodicSimulator(Simulator):
         super().__init__(problem, learner, rule, budget, marks, skip)
         self.source, self.costs, self.truth = problem.initial, None, problem.within_reach()
         self.check()
-        self.pair = make_pair(learner, rule)
+        self.pair = EpisodicFamily.make_pair(learner, rule)
 
     @staticmethod
     def takes(problem: Any) -> bool:
@@ -63,14 +63,6 @@ class EpisodicSimulator(Simulator):
     @property
     def compiled(self) -> bool:
         return not (self.adaptive or self.pair.in_python)
-
-    def load(self) -> None:
-        nothing = np.zeros(0, dtype=np.int64)
-        words = memory.tidy(self.start(np.random.SeedSequence(0)))
-        worth, room = self.worth(words, self.first_values(), np.zeros((self.pair.slots, self.contexts))), self.room()
-        run_block, noise = self.pair.code(loop.run_block), np.zeros(2, dtype=np.uint64)
-        initial = np.zeros(1, dtype=np.int64)
-        run_block(words, self.pair.own, self.truth, noise, worth, room, self.new_record(), initial, nothing, 1)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.errors import ContractBroken, InvalidInput, UnreadableFile
+from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.family import (
+    BaseFamily,
     Pair,
     PlainLearner,
-    asker,
     check_rule,
     check_spending,
     fill,
     fill_rows,
-    no_such_decision,
+    is_compiled,
     with_given_costs,
 )
-from sparingly.ledger import Account
 from sparingly.linear import round as rounds
 from sparingly.linear.ellipsoid import Ellipsoid
-from sparingly.linear.learner import built_in
+from sparingly.linear.learner import LinearLearner
 from sparingly.linear.learners import LEARNERS
-from sparingly.linear.memory import Parts, Words, open_memory, remember
+from sparingly.linear.memory import Words, open_memory, remember
 from sparingly.linear.oful import OFUL
 from sparingly.numba_support import from_python
 from sparingly.protocol import FeatureLearner, Outcome
@@ -44,30 +43,25 @@ def stand_in(learner: Any) -> Any:
     return OFUL(learner.dim, ridge=ridge, length=length, costs=learner.costs)
 
 
-def make_pair(learner: Any, rule: Any) -> Pair:
-    """A learner and a rule as compiled code takes them."""
-    return Pair(LEARNERS, learner, rule, "linear", plain=not built_in(learner))
-
-
 def make_memory(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -> Words:
-    """A fresh memory for a learner and a rule."""
-    known = stand_in(learner) if pair.python_learner else learner
-    parts = Parts(pair.learner, pair.rule, known.numbers, pair.rule_numbers, pair.slots)
-    return remember(parts, known, key, together)
+    """A fresh memory for a learner and a rule; `together` if every answer will come at once."""
+    return remember(pair, stand_in(learner) if pair.python_learner else learner, key, together)
 
 
-class LinearFamily:
+class LinearFamily(BaseFamily):
     """Linear rewards, with any learner for them and any rule, compiled or in plain Python."""
 
     setting = "linear"
     learners = LEARNERS
-    views = ("theta", "radius", "threshold", "predict")  # what an Agent can be asked about
-    instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+    views = ("theta", "radius", "threshold", "predict")
+    state = (*BaseFamily.state, "length")
+    compiled = {"_decide": rounds.decide}  # noqa: RUF012
+    open_memory = staticmethod(open_memory)
 
     @staticmethod
     def takes(learner: Any) -> bool:
         """Whether a learner is for this setting."""
-        return built_in(learner) or isinstance(learner, FeatureLearner)
+        return isinstance(learner, FeatureLearner) or (isinstance(learner, LinearLearner) and is_compiled(learner))
 
     @classmethod
     def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
@@ -80,28 +74,14 @@ class LinearFamily:
         self.learner, self.rule = with_given_costs(learner, costs), rule
         self.length = float(getattr(learner, "length", 1.0))
         self.bind()
-        self.words = make_memory(self.pair, self.learner, keys(seeds, 1)[0])
-        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.attach()
+        self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
     def bind(self) -> None:
         """Find the functions for the learner and the rule."""
-        self.pair = make_pair(self.learner, self.rule)
-        self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(self.rule, self.setting)
+        super().bind()
         if not self.pair.python_rule:
             bar = self.rule.functions.get("bar", no_bar)
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
-        self._decide = self.pair.code(rounds.decide)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs: the parts and the memory. Functions and views are found again."""
-        return {name: getattr(self, name) for name in ("learner", "rule", "length", "words", "python")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.bind()
-        self.attach()
 
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
@@ -109,18 +89,6 @@ class LinearFamily:
             words, X = self.words.copy(), np.zeros((self.memory.price.size, self.learner.dim))
             self._decide(words, self.own, X)
             rounds.learn(words, X[0], 0.0)
-
-    def attach(self) -> None:
-        """Name the parts of the memory (again, after a copy)."""
-        self.memory = open_memory(self.words, self.own)
-        self.account: Account = self.memory.account
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
-        self._decisions = self.memory.head["decisions"]
-
-    @property
-    def decisions(self) -> int:
-        """How many were made."""
-        return int(self._decisions[0])
 
     def check(self, context: Any) -> Floats:
         """A non-empty array (A, d) of finite numbers, no row longer than L."""
@@ -146,20 +114,9 @@ class LinearFamily:
     def decide(self, context: Floats) -> Outcome:
         """One round: in one compiled call, or step by step where a part is in plain Python."""
         if self.by_steps:
-            return self._decide_by_steps(context)
+            return self._play(context) if self.python is None else self.whole_or_not_at_all(self._play, context)
         action, ask, width, threshold = self._decide(self.words, self.own, context)
         return action, ask, width, threshold, self._ticket(context, action) if ask else None
-
-    def _decide_by_steps(self, X: Floats) -> Outcome:
-        """Propose, Question, asks, settle. If the user's code fails, nothing has happened."""
-        before, dice = self.words.copy(), {} if self.python is None else self.python.random.bit_generator.state
-        try:
-            return self._play(X)
-        except BaseException:
-            self.words[:] = before
-            if self.python is not None:
-                self.python.random.bit_generator.state = dice
-            raise
 
     def _step(self, function: Any, *arguments: Any) -> Any:
         """One of the steps of a round, on this memory."""
@@ -179,7 +136,7 @@ class LinearFamily:
         else:
             a, ending = self._settle(plain, X, proposed, wanted)
         width = question.width if a == proposed else self._step(rounds.width_by_words, X, a, reach)
-        self._decisions[0] += 1
+        self.made[0] += 1
         threshold = bar if self.pair.python_rule else consistent(bar, width, ending)
         ask = bool(ending == ANSWERABLE)
         return int(a), ask, float(width), float(threshold), self._ticket(X, a) if ask else None
@@ -197,12 +154,7 @@ class LinearFamily:
         return a, ending
 
     def _action(self, plain: PlainLearner, state: Any, X: Floats, t: int) -> int:
-        a = plain.learner.choose(state, X.copy(), t, plain.random)
-        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not 0 <= a < X.shape[0]:
-            raise ContractBroken(
-                f"{type(self.learner).__name__}.choose must return a row in 0 … {X.shape[0] - 1}, not {a!r}"
-            )
-        return int(a)
+        return self.check_choice(plain.learner.choose(state, X.copy(), t, plain.random), X.shape[0], "a row")
 
     def _ticket(self, context: Floats, action: int) -> Floats:
         """The features of an action, and its price in millionths behind them, (d + 1,)."""
@@ -229,15 +181,12 @@ class LinearFamily:
         """Any finite number."""
         return number(reward, "a reward", least=-1e12, most=1e12)
 
-    def check_id(self, id: Any) -> InvalidInput:
-        """The error for an id that nothing is awaited for."""
-        return no_such_decision(id, self.decisions)
-
     # What an Agent can be asked about.
 
     def theta(self) -> Floats:
         """The estimate of θ, (d,)."""
-        return self.memory.theta.copy()
+        theta: Floats = self.memory.theta
+        return theta.copy()
 
     def radius(self) -> float:
         """l: with probability 1 − δ, θ lies within this distance of its estimate, in the norm of V."""
@@ -266,7 +215,8 @@ class LinearFamily:
     @property
     def prices(self) -> NDArray[np.int64]:
         """What asking costs, in millionths: (A,), or (1,) if all actions cost the same."""
-        return self.memory.price.copy()
+        prices: NDArray[np.int64] = self.memory.price
+        return prices.copy()
 
     # Saving.
 

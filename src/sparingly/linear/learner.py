@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from sparingly.parameters import Parametric
 
@@ -32,8 +32,3 @@ class LinearLearner(Parametric):
         super().__init_subclass__()
         if functions:
             cls.functions = functions
-
-
-def built_in(learner: object) -> TypeGuard[LinearLearner]:
-    """Whether compiled functions choose; a subclass with `choose` of its own does so in plain Python."""
-    return isinstance(learner, LinearLearner) and not hasattr(learner, "choose")

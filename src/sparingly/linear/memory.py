@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.family import Pair
 from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.linear.ellipsoid import SIZES, Ellipsoid, reset
 from sparingly.numba_support import compiled, inlined, record
@@ -122,31 +123,21 @@ def look(words: Words, own: Any) -> Memory:
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
-class Parts(NamedTuple):
-    """What a memory is made for: a learner and a rule, as compiled code knows them."""
-
-    learner: int  # kinds
-    rule: int
-    learner_numbers: Floats
-    rule_numbers: Floats
-    slots: int
-
-
-def remember(parts: Parts, learner: Any, key: np.uint64, together: bool = False) -> Words:
+def remember(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -> Words:
     """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both."""
     d, prices = learner.dim, cost_in_units([1.0] if learner.costs is None else learner.costs)
-    fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size + prices.size
+    size = HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size + prices.size
     ellipsoid, policy = 3 * d * d + SIZES_WORDS, d + d * d + 1
-    size = fixed + 3 * d + d * d + 1 + (1 if together else 2) * ellipsoid + reservoir_words(parts.slots, policy)
+    size += 3 * d + d * d + 1 + (1 if together else 2) * ellipsoid + reservoir_words(pair.slots, policy)
     words = np.zeros(size, dtype=np.int64)
     positive = prices[prices > 0]
     words[:HEAD_WORDS].view(HEAD)[0] = (
-        d, parts.slots, prices.size, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size,
+        d, pair.slots, prices.size, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[learner.ties], together, positive.min() if positive.size else 0, prices.max(), learner.ridge,
         learner.length, learner.scale, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:], memory.price[:] = parts.learner_numbers, parts.rule_numbers, prices
+    memory.learner[:], memory.rule[:], memory.price[:] = learner.numbers, pair.rule_numbers, prices
     memory.random[0] = key
     start(words)
     return words

@@ -12,7 +12,7 @@ from sparingly import features
 from sparingly.budgets import Budget, WhenContext
 from sparingly.errors import InvalidInput
 from sparingly.linear import fixed_set as loop
-from sparingly.linear.family import LinearFamily, make_memory, make_pair
+from sparingly.linear.family import LinearFamily, make_memory
 from sparingly.linear.memory import open_memory
 from sparingly.linear.round import longest
 from sparingly.problems.linear import Linear, loss, noisy, worth
@@ -49,7 +49,7 @@ class LinearSimulator(RoundSimulator):
             raise InvalidInput("WhenContext counts contexts that are numbers; linear problems have features instead")
         self.free = learner.costs is not None and min(learner.costs) == 0.0
         self.check()
-        self.pair = make_pair(learner, rule)
+        self.pair = LinearFamily.make_pair(learner, rule)
 
     @staticmethod
     def takes(problem: Any) -> bool:
@@ -62,16 +62,6 @@ class LinearSimulator(RoundSimulator):
     @property
     def compiled(self) -> bool:
         return not (self.adaptive or self.pair.python_learner or self.pair.python_rule)
-
-    def load(self) -> None:
-        words, nothing = self.start(np.random.SeedSequence(0)), np.zeros(0)
-        truth = loop.TrueLinear(self.problem.theta, 0.0, np.uint64(0))
-        fixed = loop.FixedSet(nothing, nothing, nothing, np.full(1, -1))
-        X, tape = np.zeros((1, 1, self.problem.dim)), np.zeros(0, dtype=np.int64)
-        run_block = self.pair.code(loop.run_block)
-        run_block(words, self.pair.own, truth, self.new_record(), 0, X, fixed, tape, 1, np.zeros(2))
-        one = loop.FixedSet(np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, -1))
-        loop.begin(words, X[0], one, self.problem.theta)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""

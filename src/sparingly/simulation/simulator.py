@@ -80,9 +80,9 @@ class Simulator(ABC):
     def compiled(self) -> bool:
         """Whether the compiled loop can play it: everything is known ahead, and no part is in plain Python."""
 
-    @abstractmethod
     def load(self) -> None:
-        """Make sure that the compiled code is there, by a smallest run."""
+        """Make sure that the compiled code is there, by a run of one round."""
+        self.run_compiled(1, np.random.SeedSequence(0), lambda rounds: None)
 
     @abstractmethod
     def run_compiled(

@@ -4,68 +4,47 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.errors import ContractBroken, InvalidInput, UnreadableFile
-from sparingly.family import (
-    Pair,
-    PlainLearner,
-    as_integers,
-    asker,
-    check_rule,
-    check_spending,
-    fill,
-    fill_rows,
-    no_such_decision,
-)
-from sparingly.ledger import Account
+from sparingly.errors import InvalidInput, UnreadableFile
+from sparingly.family import BaseFamily, Pair, PlainLearner, as_integers, check_rule, fill, fill_rows, is_compiled
 from sparingly.numba_support import DISABLED
 from sparingly.protocol import Learner, Outcome
 from sparingly.randomness import keys
 from sparingly.tabular import round as rounds
-from sparingly.tabular.learner import built_in, full_costs
+from sparingly.tabular.learner import TabularLearner, full_costs
 from sparingly.tabular.learners import LEARNERS
-from sparingly.tabular.memory import ESTIMATE_WORDS, Parts, Words, open_memory, remember
+from sparingly.tabular.memory import ESTIMATE_WORDS, Words, open_memory, remember
 from sparingly.validation import number
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def make_pair(learner: Any, rule: Any) -> Pair:
-    """A learner and a rule as compiled code takes them."""
-    return Pair(LEARNERS, learner, rule, "tabular", plain=not built_in(learner))
-
-
 def make_memory(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
     """A fresh memory for a learner and a rule, given the costs (S, A)."""
-    if pair.python_learner:
-        parts = Parts(pair.learner, pair.rule, np.zeros(3), pair.rule_numbers, pair.slots)
-    else:
-        parts = Parts(
-            pair.learner, pair.rule, learner.numbers, pair.rule_numbers, pair.slots, learner.ties,
-            learner.per_context, learner.straight, learner.unknown,
-        )  # fmt: skip
-    words = remember(parts, costs, key)
+    words = remember(pair, learner, costs, key)
     pair.code(rounds.refresh_all)(words, pair.own)
     return words
 
 
-class TabularFamily:
+class TabularFamily(BaseFamily):
     """Arms and contextual arms, with any learner for them and any rule, compiled or in plain Python."""
 
     setting = "tabular"
     learners = LEARNERS
-    views = ("asked", "answered", "means", "indices", "threshold")  # what an Agent can be asked about
-    instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+    views = ("asked", "answered", "means", "indices", "threshold")
+    state = (*BaseFamily.state, "shape")
+    compiled = {"_decide": rounds.decide, "_learn": rounds.learn}  # noqa: RUF012
+    open_memory = staticmethod(open_memory)
 
     @staticmethod
     def takes(learner: Any) -> bool:
         """Whether a learner is for this setting."""
-        return built_in(learner) or isinstance(learner, Learner)
+        return isinstance(learner, Learner) or (isinstance(learner, TabularLearner) and is_compiled(learner))
 
     @classmethod
     def check_pair(cls, learner: Any, rule: Any, costs: Any) -> None:
@@ -75,29 +54,10 @@ class TabularFamily:
 
     def __init__(self, learner: Any, rule: Any, costs: Any, seeds: np.random.SeedSequence) -> None:
         self.check_pair(learner, rule, costs)
-        self.learner, self.rule = learner, rule
-        self.shape = (learner.contexts, learner.arms)
+        self.learner, self.rule, self.shape = learner, rule, (learner.contexts, learner.arms)
         self.bind()
         cost = full_costs(learner.costs if costs is None else costs, *self.shape)
-        self.words = make_memory(self.pair, learner, cost, keys(seeds, 1)[0])
-        self.python = PlainLearner(learner, self.pair, seeds) if self.pair.in_python else None
-        self.attach()
-
-    def bind(self) -> None:
-        """Find the functions for the learner and the rule."""
-        self.pair = make_pair(self.learner, self.rule)
-        self.own, self.by_steps = self.pair.own, self.pair.by_steps
-        self.asks = asker(self.rule, self.setting)
-        self._decide, self._learn = self.pair.code(rounds.decide), self.pair.code(rounds.learn)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy needs: the parts and the memory. Functions and views are found again."""
-        return {name: getattr(self, name) for name in ("learner", "rule", "shape", "words", "python")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.bind()
-        self.attach()
+        self.start(make_memory(self.pair, learner, cost, keys(seeds, 1)[0]), seeds)
 
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
@@ -107,11 +67,8 @@ class TabularFamily:
             self._learn(words, self.pair.own, 0, 0, 0.0)
 
     def attach(self) -> None:
-        """Name the parts of the memory (again, after a copy)."""
-        self.memory = open_memory(self.words, self.own)
-        self.account: Account = self.memory.account
-        self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
-        self._decisions = self.memory.head["decisions"]
+        """Name the parts of the memory, and bind the steps of a round to it."""
+        super().attach()
         if DISABLED:  # plain Python works on the parts themselves
             steps: Any = (rounds.open_round, rounds.question_about, rounds.reduce_round, rounds.close_round)
             steps = [functools.partial(step, self.memory) for step in steps]
@@ -119,11 +76,6 @@ class TabularFamily:
             steps = (rounds.open_by_words, rounds.question_by_words, rounds.reduce_by_words, rounds.close_by_words)
             steps = [functools.partial(self.pair.code(step), self.words, self.own) for step in steps]
         self._open, self._question, self._reduce, self._close = steps
-
-    @property
-    def decisions(self) -> int:
-        """How many were made."""
-        return int(self._decisions[0])
 
     def check(self, context: Any) -> int:
         """A whole number in range; may be left out if there is only one."""
@@ -137,20 +89,9 @@ class TabularFamily:
     def decide(self, context: int) -> Outcome:
         """One round: in one compiled call, or step by step where a part is in plain Python."""
         if self.by_steps:
-            return self._decide_by_steps(context)
+            return self._play(context) if self.python is None else self.whole_or_not_at_all(self._play, context)
         action, ask, width, threshold = self._decide(self.words, self.own, context)
         return action, ask, width, threshold, (context, action)
-
-    def _decide_by_steps(self, u: int) -> Outcome:
-        """Propose, Question, asks, settle. If the user's code fails, nothing has happened."""
-        before, dice = self.words.copy(), {} if self.python is None else self.python.random.bit_generator.state
-        try:
-            return self._play(u)
-        except BaseException:
-            self.words[:] = before
-            if self.python is not None:
-                self.python.random.bit_generator.state = dice
-            raise
 
     def _play(self, u: int) -> Outcome:
         plain, first = self.plain, u * self.shape[1]
@@ -173,12 +114,7 @@ class TabularFamily:
         return self._action(plain, state, u, t)
 
     def _action(self, plain: PlainLearner, state: Any, u: int, t: int) -> int:
-        a = plain.learner.choose(state, u, t, plain.random)
-        if isinstance(a, bool) or not isinstance(a, int | np.integer) or not 0 <= a < self.shape[1]:
-            raise ContractBroken(
-                f"{type(self.learner).__name__}.choose must return an arm in 0 … {self.shape[1] - 1}, not {a!r}"
-            )
-        return int(a)
+        return self.check_choice(plain.learner.choose(state, u, t, plain.random), self.shape[1], "an arm")
 
     def count_ask(self, context: int, action: int) -> tuple[int, int]:
         """Count an ask that was decided elsewhere; its ticket."""
@@ -201,21 +137,15 @@ class TabularFamily:
             return reward
         return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
 
-    def check_id(self, id: Any) -> InvalidInput:
-        """The error for an id that nothing is awaited for."""
-        return no_such_decision(id, self.decisions)
-
     # What an Agent can be asked about.
 
     def asked(self) -> Integers:
         """How often each cell was asked about, (S, A)."""
-        result: Integers = self.memory.counts["asked"].reshape(self.shape).copy()
-        return result
+        return self.counted("asked")
 
     def answered(self) -> Integers:
         """How often each cell was answered, (S, A)."""
-        result: Integers = self.memory.counts["answered"].reshape(self.shape).copy()
-        return result
+        return self.counted("answered")
 
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); NaN where there is none."""
@@ -240,8 +170,7 @@ class TabularFamily:
     @property
     def prices(self) -> Integers:
         """What asking costs in each cell, in millionths."""
-        result: Integers = self.memory.counts["cost"].copy()
-        return result
+        return self.counted("cost")
 
     # Saving.
 
@@ -257,7 +186,7 @@ class TabularFamily:
             "total": m.estimates["total"],
             "past": policies[:, :cells].reshape(-1, ESTIMATE_WORDS),
             "past_level": policies[:, cells:].reshape(-1),
-            "counters": np.array([m.reservoir.seen[0], self.decisions]),
+            "counters": np.array([m.reservoir.seen[0], self.made[0]]),
             "custom": None if self.python is None else self.python.snapshot(),
         }
 
@@ -272,7 +201,7 @@ class TabularFamily:
         cells, policies = ESTIMATE_WORDS * m.counts.size, m.reservoir.policies.view(np.float64)
         fill_rows(policies[:, :cells], parts["past"], -1, ESTIMATE_WORDS)
         fill_rows(policies[:, cells:], parts["past_level"], -1)
-        m.reservoir.seen[0], self._decisions[0] = parts["counters"]
+        m.reservoir.seen[0], self.made[0] = parts["counters"]
         m.head["total_cost"][0] = m.counts["cost"].sum()
         self.pair.code(rounds.refresh_all)(self.words, self.pair.own)
         if self.python is not None:
@@ -280,12 +209,7 @@ class TabularFamily:
 
     def check_sums(self, tickets: list[Any]) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
-        counts = self.memory.counts
-        awaited = np.zeros_like(counts["asked"])
         for u, a in tickets:
             if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
                 raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
-            awaited[u * self.shape[1] + a] += 1
-        if not (counts["asked"] == counts["answered"] + awaited).all():
-            raise UnreadableFile("asks, answers and awaited decisions do not add up")
-        check_spending(self.account, counts["cost"], counts["asked"])
+        self.check_counts(u * self.shape[1] + a for u, a in tickets)

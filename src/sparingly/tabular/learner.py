@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -102,8 +102,3 @@ def check_scale(scale: Any) -> None:
     """A factor of the exploration bonus; squares of it must neither vanish nor overflow."""
     if number(scale, "scale", least=0.0, most=1e100) < 1e-100 and scale != 0:
         raise InvalidInput(f"scale must be 0 or at least 1e-100, not {scale!r}")
-
-
-def built_in(learner: object) -> TypeGuard[TabularLearner]:
-    """Whether compiled functions choose; a subclass with `choose` of its own does so in plain Python."""
-    return isinstance(learner, TabularLearner) and not hasattr(learner, "choose")

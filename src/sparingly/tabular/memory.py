@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.family import Pair
 from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.numba_support import inlined, record
 from sparingly.randomness import Stream
 from sparingly.rules.greedy import Reservoir, reservoir_words
-from sparingly.tabular.learner import ESTIMATE, TIES
+from sparingly.tabular.learner import ESTIMATE, TIES, TabularLearner
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
@@ -101,36 +102,20 @@ def look(words: Words, own: Any) -> Memory:
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
-class Parts(NamedTuple):
-    """What a memory is made for: a learner and a rule, as compiled code knows them."""
-
-    learner: int  # kinds
-    rule: int
-    learner_numbers: Floats
-    rule_numbers: Floats
-    slots: int
-    ties: str = "first"
-    per_context: bool = False
-    straight: bool = False
-    unknown: float = 0.0
-
-
-def remember(parts: Parts, costs: Floats, key: np.uint64) -> Words:
+def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
     """A fresh memory, given the costs of asking (S, A); the estimates still have to be refreshed."""
     contexts, arms = costs.shape
-    cells = contexts * arms
-    fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + parts.learner_numbers.size + parts.rule_numbers.size
-    policy = ESTIMATE_WORDS * cells + contexts
-    size = fixed + 1 + contexts + COUNTS_WORDS * cells + policy + reservoir_words(parts.slots, policy)
-    words = np.zeros(size, dtype=np.int64)
+    cells, policy = contexts * arms, ESTIMATE_WORDS * contexts * arms + contexts
+    size = HEAD_WORDS + ACCOUNT_WORDS + 1 + pair.learner_numbers.size + pair.rule_numbers.size + 1 + contexts
+    words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
-    head = words[:HEAD_WORDS].view(HEAD)
-    head[0] = (
-        contexts, arms, parts.slots, parts.learner, parts.learner_numbers.size, parts.rule, parts.rule_numbers.size,
-        TIES[parts.ties], parts.per_context, parts.straight, parts.unknown, units.sum(), 0,
+    known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
+    words[:HEAD_WORDS].view(HEAD)[0] = (
+        contexts, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
+        TIES[known.ties], known.per_context, known.straight, known.unknown, units.sum(), 0,
     )  # fmt: skip
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:] = parts.learner_numbers, parts.rule_numbers
+    memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers
     memory.counts["cost"] = units
     memory.random[0] = key
     return words

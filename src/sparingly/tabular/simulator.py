@@ -19,7 +19,7 @@ from sparingly.simulation.record import Record
 from sparingly.simulation.simulator import RoundSimulator, check_block, check_number
 from sparingly.simulation.tapes import Tapes
 from sparingly.tabular import skip as loop
-from sparingly.tabular.family import TabularFamily, make_memory, make_pair
+from sparingly.tabular.family import TabularFamily, make_memory
 from sparingly.tabular.learner import full_costs
 from sparingly.tabular.memory import open_memory
 from sparingly.validation import table
@@ -58,7 +58,7 @@ class TabularSimulator(RoundSimulator):
         self.source = problem.contexts
         self.gaps: Floats = np.asarray(means.max(axis=1, keepdims=True) - means).ravel()
         self.check()
-        self.pair = make_pair(learner, rule)
+        self.pair = TabularFamily.make_pair(learner, rule)
         known = self.pair.own is None or {"ceiling", "earned"} <= learner.functions.keys()
         self.skip = skip and known and "limit" in getattr(rule, "functions", ())
 
@@ -79,14 +79,6 @@ class TabularSimulator(RoundSimulator):
             and type(self.problem).draw is ContextualArms.draw
             and not self.adaptive
         )
-
-    def load(self) -> None:
-        words, answers = self.start(np.random.SeedSequence(0)), self.problem.rewards
-        nothing = np.zeros(1, dtype=np.int64)
-        truth = loop.TrueArms(answers.code, answers.spread, np.zeros(1), np.zeros(1, dtype=np.uint64), np.zeros(1))
-        block = loop.Block(1, 0, nothing, budgets.TAPED, 0.0, 0.0, nothing)
-        run_block = self.pair.code(loop.run_block)
-        run_block(words, self.pair.own, truth, self.new_record(), 0, loop.new_leads(1), block, self.skip)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
