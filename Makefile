@@ -36,7 +36,7 @@ check: $(VENV)/ready
 coverage: $(VENV)/ready postgres
 	@echo "== Coverage of the quicker tests: the core with the compiler off, the laboratory and the service with it on"
 	rm -rf build/coverage && mkdir -p build/coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto -W ignore::RuntimeWarning --cov --cov-report= -k 'not worse_labelling' \
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n auto --cov --cov-report= -k 'not worse_labelling' \
 		$(call files,$(COVERED_PLAIN)) \
 		$(addsuffix ::test_compiled_and_interpreted_runs_are_identical,$(call files,$(COVERED_DIGESTS)))
 	$(BIN)/pytest -n auto --cov --cov-append --cov-report=term --cov-report=html $(call files,$(COVERED_COMPILED))

@@ -70,7 +70,9 @@ def interpreted(module: str) -> Any:
     """What `digest()` of a test module gives with the compiler switched off."""
     code = f"import json; from {module} import digest; print(json.dumps(digest()))"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

@@ -227,10 +227,13 @@ def test_the_navigation_has_every_page(site):
 
 
 def test_links_to_sources_show_them(site):
-    text = read(site / "source" / "src" / "sparingly" / "rules.py.html").text
-    assert "class ExactMatching(Rule):" in text
-    line = (ROOT / "src" / "sparingly" / "rules.py").read_text().splitlines().index("class ExactMatching(Rule):")
-    link = next(link for link in read(site / "reference" / "rules.html").links if f"rules.py.html#L-{line}" in link)
+    text = read(site / "source" / "src" / "sparingly" / "rules" / "exact.py.html").text
+    assert "class ExactMatching(Rule" in text
+    lines = (ROOT / "src" / "sparingly" / "rules" / "exact.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines) if text.startswith("class ExactMatching("))
+    link = next(
+        link for link in read(site / "reference" / "rules.html").links if f"rules/exact.py.html#L-{line}" in link
+    )
     assert link.startswith("../source/")  # its decorator stands on the line before
 
 

@@ -95,6 +95,7 @@ def documents():
 
 
 # service.md needs a service to talk to: tests/serve/test_docs.py runs it.
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in documents() if p.name != "service.md"], ids=lambda p: p.name)
 def test_examples_in_the_documents_run(path, tmp_path, monkeypatch, capsys):
     """All Python blocks of a document run in order, as one module; a text block is what they have printed."""
@@ -138,6 +139,52 @@ def test_compiled_code_is_forgotten_when_a_source_changes(tmp_path):
     rounds = tmp_path / "sparingly" / "tabular" / "round.py"
     rounds.write_text(rounds.read_text().replace("math.sqrt(6.0 * math.log(", "math.sqrt(24.0 * math.log("))
     assert float(run()) == pytest.approx(2 * float(before))
+
+
+OWN = """
+import sys
+from dataclasses import dataclass
+import sparingly as sp
+
+
+@sp.compiled
+def asks(rule, question):
+    return question.asked < rule.most
+
+
+@dataclass(frozen=True)
+class NAME(sp.Rule, tabular=asks):
+    most: int = 3
+
+
+r = sp.simulate(sp.problems.Arms([0.5]), sp.UCB1(1), NAME(), 100, rounds=20, runs=1)
+print(r.asked[0, -1], sp.Agent(sp.UCB1(1), NAME(), budget=9, seed=0).decide().ask)
+"""
+
+
+@pytest.mark.slow
+def test_a_rule_that_had_another_name_does_no_harm(tmp_path):
+    """What is kept on disk must not name a user's classes: another process, where they are gone, has to read it."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    for name in ("First", "Second"):
+        (tmp_path / "mine.py").write_text(OWN.replace("NAME", name))
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", "import mine"], env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, "3 True\n"), done.stderr
+    kept = list((tmp_path / "cache").rglob("*.nbi"))
+    assert kept
+    assert not [path for path in kept if b"First" in path.read_bytes() or b"Second" in path.read_bytes()]
+
+
+def test_kept_code_that_is_damaged_is_made_anew(tmp_path):
+    code = "import sparingly as sp; print(sp.Agent(sp.UCB1(2), sp.Always(), budget=9, seed=0).decide().ask)"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+        for path in [*tmp_path.rglob("*.nbi"), *tmp_path.rglob("*.nbc")][::2]:
+            path.write_bytes(path.read_bytes()[:-20])
 
 
 def test_where_compiled_code_cannot_be_kept_every_process_makes_it():

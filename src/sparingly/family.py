@@ -77,7 +77,7 @@ class Pair:
         self.python_learner, self.python_rule = plain, kinds[1] is None and (plain or not built_in(rule))
         stand_in: Any = Never() if self.python_rule else rule
         self.learner, self.rule = kinds[0] or 0, kind_of(RULES, stand_in) or 0
-        self.learner_numbers = np.zeros(0) if plain else learner.numbers
+        self.learner_numbers = np.zeros(len(learners[0].Parameters._fields)) if plain else learner.numbers
         self.rule_numbers = stand_in.numbers
         self.slots = int(rule.policies) if getattr(stand_in, "reduction", False) else 0
         self.own: Any = None

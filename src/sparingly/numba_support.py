@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.core.caching
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., object])
+FunctionCache: Any = numba.core.caching.FunctionCache
+TUPLES: Any = numba.types.BaseTuple
+FUNCTIONS: Any = numba.types.Dispatcher
 PACKAGE = __name__.partition(".")[0]
 CACHE_DIR = str(getattr(numba.config, "CACHE_DIR", ""))  # NUMBA_CACHE_DIR
 DISABLED = bool(getattr(numba.config, "DISABLE_JIT", 0))  # NUMBA_DISABLE_JIT=1
@@ -93,10 +97,41 @@ def _compile(function: F, keep: bool = True, **options: bool) -> F:
     if not keep or not function.__module__.startswith(f"{PACKAGE}."):
         return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
     try:
-        return cast(F, jit(cache=True, nogil=True, error_model="numpy", **options)(function))
+        made = jit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        made._cache = KeptCode(function)
+        return cast(F, made)
     except RuntimeError:  # no folder for the results can be written to: each process compiles for itself
         _unkept.append(function.__qualname__)
         return cast(F, jit(nogil=True, error_model="numpy", **options)(function))
+
+
+class KeptCode(FunctionCache):  # type: ignore[misc]  # numba's own modules have no types
+    """What numba keeps of a function on disk, but for code that was made for parts of a user's own.
+
+    The index of what is kept names the types of all arguments. It could not be read any more once a user's class has
+    gone or has another name. An index that cannot be read is begun anew.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if names_own_parts(sig):
+            return None
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever a damaged file makes of itself: it is compiled once more
+            self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not names_own_parts(sig):
+            super().save_overload(sig, data)
+
+
+def names_own_parts(kind: Any) -> bool:
+    """Whether a type, or one inside of it, is a function or a tuple of a user's own."""
+    if isinstance(kind, (tuple, TUPLES)):
+        known = getattr(kind, "instance_class", KeptCode).__module__.startswith(f"{PACKAGE}.")
+        return not known or any(names_own_parts(part) for part in kind)
+    return isinstance(kind, FUNCTIONS)
 
 
 _unkept: list[str] = []  # functions whose compiled code cannot be kept

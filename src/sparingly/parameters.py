@@ -73,7 +73,8 @@ def numeric_fields(cls: Any) -> dict[str, type]:
 
 @functools.cache
 def _parameter_type(cls: Any) -> Any:
-    made: Any = namedtuple("Parameters", list(numeric_fields(cls)))  # type: ignore[misc]
+    new_type: Any = namedtuple  # mypy wants literals for its names
+    made = new_type("Parameters", list(numeric_fields(cls)))
     made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.Parameters"  # so that it can be pickled
     return made
 

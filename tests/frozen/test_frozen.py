@@ -13,6 +13,7 @@ from tests.frozen import trajectories as frozen
 DIGESTS = json.loads(frozen.DIGESTS.read_text())
 
 
+@pytest.mark.slow
 def test_simulations_on_every_path():
     found = dict(frozen.simulations())
     assert len(found) > 800

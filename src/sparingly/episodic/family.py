@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +59,11 @@ class EpisodicFamily(BaseFamily):
         "asked", "answered", "means", "visits", "widths", "values", "best_guess", "plan", "decide_episode",
         "observe_episode",
     )  # fmt: skip
-    instead = {  # noqa: RUF012
+    instead: ClassVar[dict[str, str]] = {
         "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
     }
     state = (*BaseFamily.state, "shape", "policy")
-    compiled = {"_plan": rounds.plan, "_decide": rounds.decide, "_learn": rounds.learn}  # noqa: RUF012
+    compiled: ClassVar[dict[str, Any]] = {"_plan": rounds.plan, "_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class LinearFamily(BaseFamily):
     learners = LEARNERS
     views = ("theta", "radius", "threshold", "predict")
     state = (*BaseFamily.state, "length")
-    compiled = {"_decide": rounds.decide}  # noqa: RUF012
+    compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide}
     open_memory = staticmethod(open_memory)
 
     @staticmethod

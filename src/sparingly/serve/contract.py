@@ -7,7 +7,7 @@ docstrings of the classes included), and the client returns them.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -71,8 +71,8 @@ def body_of(part: Any, **constants: Any) -> type[Body]:
             fields.append(name_and_type if required else (*name_and_type, field.default))
     namespace = {"__doc__": part.summary, **constants}
     options = {"tag_field": "type", "tag": part.__name__, "frozen": True, "module": __name__}
-    made: Any = msgspec.defstruct(part.__name__, fields, bases=(Body,), namespace=namespace, **options)
-    return made  # type: ignore[no-any-return]
+    made = msgspec.defstruct(part.__name__, fields, bases=(Body,), namespace=namespace, **options)
+    return cast(type[Body], made)
 
 
 LEARNERS = {

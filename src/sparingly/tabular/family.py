@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class TabularFamily(BaseFamily):
     learners = LEARNERS
     views = ("asked", "answered", "means", "indices", "threshold")
     state = (*BaseFamily.state, "shape")
-    compiled = {"_decide": rounds.decide, "_learn": rounds.learn}  # noqa: RUF012
+    compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
 
     @staticmethod
