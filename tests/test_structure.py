@@ -64,6 +64,7 @@ def test_imports_point_one_way(path):
             assert layer(name) <= layer(here), f"{path.name} imports {name}"
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_first():
     """No two modules wait for each other: each is imported while none of its own folder is there."""
     code = """
@@ -177,6 +178,7 @@ def test_a_rule_that_had_another_name_does_no_harm(tmp_path):
     assert not [path for path in kept if b"First" in path.read_bytes() or b"Second" in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_kept_code_that_is_damaged_is_made_anew(tmp_path):
     code = "import sparingly as sp; print(sp.Agent(sp.UCB1(2), sp.Always(), budget=9, seed=0).decide().ask)"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

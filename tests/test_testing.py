@@ -13,6 +13,7 @@ from sparingly.testing import check_learner, check_rule
 from tests.test_own_parts import PlainShare, Random, Ridge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.PaperMatching(), sp.Greedy(), sp.Never()], ids=repr)
 def test_our_rules_pass(rule):
     check_rule(rule)
@@ -23,6 +24,7 @@ def test_our_learners_pass(learner):
     check_learner(learner)
 
 
+@pytest.mark.slow
 def test_rules_that_need_the_ledger_are_named():
     for rule in (sp.Always(), sp.Matching(0.5)):
         with pytest.raises(sp.ContractBroken, match="the ledger refused"):

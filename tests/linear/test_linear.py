@@ -37,6 +37,7 @@ def fresh(learner: sp.OFUL) -> np.ndarray:
     return make_memory(LinearFamily.make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_million_updates_lose_no_digits(stream):
     """θ̂, V⁻¹ and log det V agree with a direct solve, its sums in extended precision, to 1e-8."""

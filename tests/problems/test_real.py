@@ -17,6 +17,8 @@ from sparingly.lab.table_runs import Uniform, run_on_table
 from sparingly.problems import real
 from sparingly.problems.tables import from_table
 
+pytestmark = pytest.mark.slow  # the data sets take a while to read
+
 
 def table_of(rewards, contexts=None):
     rewards = np.asarray(rewards, dtype=float)

@@ -86,6 +86,7 @@ def test_unsafe_rules_are_kept_within_the_budget(data, rule):
     attack(data, rule, None)
 
 
+@pytest.mark.slow
 def test_the_adversary_catches_a_rule_that_is_one_unit_too_generous():
     """The test above can fail: a mutant of R1 is refused by the ledger, and Hypothesis finds out how."""
 
