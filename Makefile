@@ -57,11 +57,14 @@ postgres: $(VENV)/ready
 bench: $(VENV)/ready
 	@echo "== Measuring speed against a C program and those other packages that are installed (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
+	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
+OLD ?= HEAD
+
 bench-versions: $(VENV)/ready
-	@echo "== This working tree against another version (make bench-versions OLD=v0.1.0), in turns; about two minutes"
+	@echo "== This working tree against another version (make bench-versions OLD=COMMIT), in turns; about two minutes"
 	$(BIN)/python -m benchmarks.versions $(OLD)
 
 bench-service: $(VENV)/ready
