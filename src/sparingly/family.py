@@ -19,7 +19,7 @@ from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, State
 from sparingly.rules import RULES, Never
 from sparingly.rules.dispatch import STAND_INS
-from sparingly.rules.rule import built_in, function_for
+from sparingly.rules.rule import as_function, built_in, function_for
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Pair:
 def own_functions(learner: Any, rule: Any, setting: str) -> Any:
     """The functions of a learner and a rule of which at least one is the user's own, as one tuple with names."""
     functions = STAND_INS | learner.functions | rule.functions | {"asks": function_for(rule, setting)}
-    functions = {name: function for name, function in functions.items() if name not in SETTINGS}
+    functions = {name: as_function(function) for name, function in functions.items() if name not in SETTINGS}
     return _own_type(tuple(functions))(*functions.values(), learner.parameters, rule.parameters)
 
 

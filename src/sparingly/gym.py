@@ -263,12 +263,12 @@ def learn(
     states, actions = _sizes(made)
     episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
     low, high = _reward_range(made, reward_range)
-    mind = _learner(learner, int(states.n) + 1, int(actions.n), H)
+    made_for = _learner(learner, int(states.n) + 1, int(actions.n), H)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
-    if mind.costs is not None and cost != 1.0:
+    if made_for.costs is not None and cost != 1.0:
         raise InvalidInput("the learner names the costs of asking already; leave out cost=…")
-    costs = _costs(states, actions, cost) if mind.costs is None else None
-    agent = Agent(mind, rule, budget, agent_seed, costs)
+    costs = _costs(states, actions, cost) if made_for.costs is None else None
+    agent = Agent(made_for, rule, budget, agent_seed, costs)
     returns, budgets = np.zeros(episodes), np.zeros(episodes)
     steps, asked = np.zeros(episodes, dtype=np.int64), np.zeros(episodes, dtype=np.int64)
     bar, start = Progress(episodes, "learning", progress), int(world_seed.generate_state(1)[0])

@@ -31,6 +31,7 @@ from sparingly.numba_support import from_python
 from sparingly.protocol import FeatureLearner, Outcome
 from sparingly.randomness import keys
 from sparingly.rules.dispatch import no_bar
+from sparingly.rules.rule import as_function
 from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent
 from sparingly.validation import number
 
@@ -80,7 +81,7 @@ class LinearFamily(BaseFamily):
         """Find the functions for the learner and the rule."""
         super().bind()
         if not self.pair.python_rule:
-            bar = self.rule.functions.get("bar", no_bar)
+            bar = as_function(self.rule.functions.get("bar", no_bar))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
     def warm_up(self) -> None:

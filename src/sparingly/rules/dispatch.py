@@ -27,7 +27,9 @@ def ladder(name: str, registry: Sequence[type[Parametric]], functions: Mapping[i
     for place, (kind, function) in enumerate(functions.items()):
         made, parameters = f"parameters_{kind}", constructor(registry[kind], "numbers")
         names |= {f"{name}_{kind}": function, made: registry[kind].Parameters}
-        call = f"return {name}_{kind}({made}({parameters}), {arguments})"
+        call = f"return {name}_{kind}"  # a constant, or a call
+        if callable(function):
+            call += f"({made}({parameters}), {arguments})"
         last = place + 1 == len(functions)
         lines += [f"        {call}"] if last else [f"        if kind == {kind}:", f"            {call}"]
     lines += [f"    return own.{name}(own.{registry[0].role}, {arguments})", ""]

@@ -75,19 +75,13 @@ def asks(rule: Greedy, question: Question) -> bool:
 
 
 @inlined
-def limit(rule: Greedy, question: Question) -> int:
-    """The budget alone limits it."""
-    return UNLIMITED
-
-
-@inlined
 def bar(rule: Greedy, question: Question) -> float:
     """No width is too small, as long as the budget can pay."""
     return 0.0 if asks(rule, question) else math.inf
 
 
 @dataclass(frozen=True)
-class Greedy(Rule, tabular=asks, linear=asks, episodic=asks, limit=limit, bar=bar):
+class Greedy(Rule, tabular=asks, linear=asks, episodic=asks, limit=UNLIMITED, bar=bar):
     """The greedy reduction (Algorithm 1): ask whenever the budget allows, and learn in those rounds only.
 
     In the other rounds act with a past policy, drawn uniformly. Only the law of that draw enters the expected

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeGuard, cast
 
 from sparingly.errors import InvalidInput
 from sparingly.ledger import budget_in_units, cost_in_units
-from sparingly.numba_support import from_python
+from sparingly.numba_support import from_python, generated
 from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, Units
 
@@ -23,13 +24,15 @@ class Rule(Parametric):
       budget grows, and where asking costs something the rule asks just if n^q ≤ limit. The simulator of arms then
       skips what is certain, and people see the limit as a threshold on widths.
     - `bar(rule, question)`: the least ‖x‖ in V⁻¹ that is asked about. People see it as a threshold on widths.
+
+    A constant may stand for a function that always returns it.
     """
 
-    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    functions: ClassVar[dict[str, Any]] = {}
     reduction: ClassVar[bool] = False  # whether it is Algorithm 1, a reduction around the learner
     unit_costs_only: ClassVar[tuple[str, ...]] = ()  # settings in which it is proved for costs of 1 only
 
-    def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
+    def __init_subclass__(cls, **functions: Any) -> None:
         super().__init_subclass__()
         unknown = functions.keys() - {*SETTINGS, "limit", "bar"}
         if unknown:
@@ -59,7 +62,22 @@ def function_for(rule: Rule, setting: str) -> Callable[..., Any]:
         known = " and ".join(SETTINGS[name] for name in SETTINGS if name in rule.functions) or "no setting"
         name = type(rule).__name__
         raise InvalidInput(f"{name} is for {known}, not for {SETTINGS[setting]}; use ExactMatching()")
-    return rule.functions[setting]
+    return as_function(rule.functions[setting])
+
+
+def as_function(part: Any) -> Callable[..., Any]:
+    """The function that a rule names, or one that returns the constant that it names instead."""
+    return cast(Callable[..., Any], part) if callable(part) else _constant(part, type(part).__name__)
+
+
+@functools.cache
+def _constant(value: Any, kind: str) -> Callable[..., Any]:
+    """Of this value; the kind tells 1 from True."""
+
+    def constant(rule: Any, question: Any) -> Any:
+        return value
+
+    return generated(constant)
 
 
 def in_units(question: Question) -> Question:

@@ -124,8 +124,8 @@ def simulate(
     `budget` is a number or one of `budgets`, adversaries included. With one seed all learners and rules meet the same
     contexts, budgets and noise. `checkpoints` is how many rounds to record at most, spaced by `spacing`, or which ones.
     `jobs` limits the threads, `progress` shows a bar or none (None: in a terminal). Results depend on the seed alone,
-    never on `jobs`. `path` exists to check the engine against itself: "plain" plays every round, "agent" plays them on
-    an Agent in Python; all give the same result.
+    never on `jobs`. `path` exists to check the simulator against itself: "plain" plays every round, "agent" plays them
+    on an Agent in Python; all give the same result.
 
     >>> import sparingly as sp
     >>> r = sp.simulate(sp.problems.Arms([0.2, 0.8]), sp.UCB1(arms=2), sp.ExactMatching(), 100, rounds=1000, runs=3)
