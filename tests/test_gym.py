@@ -303,7 +303,7 @@ def test_unasked_rewards_change_nothing():
 
 def test_the_corridor_is_learnt_in_its_own_numbers():
     result = learn(Corridor(), BOLD, None, sp.budgets.Linear(1.0), episodes=400, horizon=6, reward_range=(-1, 7))
-    assert isinstance(result.agent.rule, sp.ExactMatching)
+    assert result.agent.rule == sp.BalancedMatching()
     np.testing.assert_array_equal(result.budget, np.arange(1.0, 401.0))
     np.testing.assert_array_equal(result.policy, result.agent.best_guess())
     assert result.returns.max() == 5.0

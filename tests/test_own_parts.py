@@ -284,9 +284,10 @@ def test_compiled_and_plain_python_are_the_same_rule():
 
 
 def test_compiled_and_plain_python_are_the_same_learner():
-    plain = run(ONE, PlainRoot(4), sp.ExactMatching())
+    rule = sp.ExactMatching(explore="always")  # PlainRoot has no `exploit`
+    plain = run(ONE, PlainRoot(4), rule)
     for kind in (Root, Unbounded):
-        same(run(ONE, kind(4), sp.ExactMatching()), plain)
+        same(run(ONE, kind(4, ties="first"), rule), plain)
 
 
 def test_a_learner_of_ones_own_can_be_skipped_over():
@@ -359,6 +360,9 @@ def test_a_function_that_no_rule_has_is_refused():
 class Fails:
     """A rule that breaks down."""
 
+    def __init__(self, explore="asked"):
+        self.explore = explore
+
     def asks(self, question):
         raise RuntimeError("out of order")
 
@@ -367,13 +371,14 @@ class Fails:
     ("learner", "rule", "call"),
     [
         (sp.OFUL(3), Fails(), lambda agent: agent.decide(np.eye(3))),
-        (sp.UCBVI(3, 2, 3), Fails(), lambda agent: agent.decide_episode([0, 0, 0], [0, 0, 0])),
+        (sp.UCBVI(3, 2, 3), Fails(), lambda agent: agent.plan()),  # which asks the rule where exploring would help
+        (sp.UCBVI(3, 2, 3), Fails("always"), lambda agent: agent.decide_episode([0, 0, 0], [0, 0, 0])),
     ],
-    ids=["features", "episodes"],
+    ids=["features", "plans", "episodes"],
 )
 def test_a_rule_that_fails_changes_nothing(learner, rule, call):
     agent = sp.Agent(learner, rule, budget=9, seed=0)
-    if isinstance(learner, sp.UCBVI):
+    if rule.explore == "always":
         agent.plan()
     before = agent._family.words.copy()
     with pytest.raises(RuntimeError, match="out of order"):

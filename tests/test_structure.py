@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "sparingly"
 LAYERS = [
     {"errors", "version"},
     {"validation", "numba_support", "history"},
-    {"randomness", "protocol", "parameters", "vectors"},
+    {"randomness", "protocol", "parameters", "reasons", "vectors"},
     {"ledger"},
     {"budgets", "contexts", "features", "rules"},
     {"family"},

@@ -137,7 +137,7 @@ def test_what_was_recorded_counts_where_this_machine_would_have_decided_otherwis
 def test_the_threshold_is_what_the_next_decision_is_held_against():
     for name in ("UCB1", "OFUL"):
         learner = MAKERS[name]()
-        agent = sp.Agent(learner, budget=50, seed=0)
+        agent = sp.Agent(learner, rule=sp.ExactMatching(), budget=50, seed=0)
         for t in range(120):
             before = agent.threshold
             d = agent.decide(context_of(learner, t % 2))

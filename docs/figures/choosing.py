@@ -22,7 +22,8 @@ RULES = {
     "Greedy": sp.Greedy(),
     "PaperMatching": sp.PaperMatching(),
     "ExactMatching": sp.ExactMatching(),
-    "Always, until it is spent": sp.Always(),
+    "BalancedMatching": sp.BalancedMatching(),
+    "until spent, then the best mean": sp.Always(),
 }
 
 
@@ -39,7 +40,7 @@ def cases() -> list[tuple[str, Any, Any, Any, int]]:
     """Title, problem, learner, budget and runs of each panel: benign on the left, adversarial on the right."""
     theta = np.random.default_rng(0).normal(size=DIM)
     theta /= np.linalg.norm(theta)
-    ten, two = sp.UCB1(10, scale=0.3, ties="random"), sp.UCB1(2, 2, scale=0.3, ties="random")
+    ten, two = sp.UCB1(10, scale=0.3), sp.UCB1(2, 2, scale=0.3)
     oful = sp.OFUL(DIM, noise=NOISE, scale=0.3)
     alike = sp.problems.Linear(theta, arms=sp.features.Sphere(10), noise=NOISE)
     halves = sp.problems.Linear(theta, arms=sp.features.HalfSpaces(10), noise=NOISE)
@@ -95,7 +96,7 @@ def main() -> None:
             axis.set_ylabel("reward lost a round: mean, 95 % interval")
         for axis in axes[1]:
             axis.set_xlabel("asks granted in 20,000 rounds")
-        page.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+        page.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
         page.savefig(Path(__file__).with_suffix(".png"), dpi=150)
 
 

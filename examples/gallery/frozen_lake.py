@@ -40,6 +40,7 @@ def strategies(episodes: int) -> dict[str, tuple[sp.rules.Rule, float]]:
         FREE: (sp.Always(), math.inf),
         "Always, until it is spent": (sp.Always(), budget),
         "ExactMatching": (sp.ExactMatching(), budget),
+        "BalancedMatching": (sp.BalancedMatching(), budget),
         "AdaptiveMatching": (sp.AdaptiveMatching(), budget),
         "Greedy": (sp.Greedy(), budget),
     }

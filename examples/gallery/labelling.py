@@ -30,6 +30,7 @@ STRATEGIES = {  # rule, labels a day
     "Always, while there are labels": ("Always", LABELS),
     "Always, a third of the labels": ("Always", LABELS / 3),
     "ExactMatching": ("ExactMatching", LABELS),
+    "BalancedMatching": ("BalancedMatching", LABELS),
 }
 
 

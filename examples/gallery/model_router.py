@@ -27,11 +27,12 @@ MONEY = 0.2  # cents for each request
 SIZE, NOISE, LATER = 6, 0.1, 25  # of an embedding; of a verdict; how many requests later a verdict comes
 GIVEN, LOST, BUSY = 0, 1, 2  # the judge: gives a verdict; takes the money and fails; turns us away unseen
 FATES = (0.85, 0.1, 0.05)  # how often
-FREE, EXACT = "every verdict, no budget", "ExactMatching"
+FREE = "every verdict, no budget"
 STRATEGIES: dict[str, tuple[Any, Any]] = {
     FREE: (sp.Always(), math.inf),
     "Always, while there is money": (sp.Always(), sp.budgets.Linear(MONEY)),
-    EXACT: (sp.ExactMatching(), sp.budgets.Linear(MONEY)),
+    "ExactMatching": (sp.ExactMatching(), sp.budgets.Linear(MONEY)),
+    "BalancedMatching": (sp.BalancedMatching(), sp.budgets.Linear(MONEY)),
     "Never": (sp.Never(), 0),
 }
 

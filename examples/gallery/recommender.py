@@ -25,7 +25,7 @@ from sparingly.simulation.progress import Progress
 SHARE = 0.05  # of all visits may be asked about
 ANSWERED, WAIT = 0.8, 200  # the share of asks that is ever answered; after how many visits, in the mean
 ALWAYS, RANDOM = "asking always, no budget", "asking at random"
-AT_ONCE = "ExactMatching, all answer at once"
+AT_ONCE = "BalancedMatching, all answer at once"
 
 
 def strategies(rounds: int) -> dict[str, tuple[Any, float]]:
@@ -35,7 +35,8 @@ def strategies(rounds: int) -> dict[str, tuple[Any, float]]:
         ALWAYS: (sp.Always(), math.inf),
         "Always, until it is spent": (sp.Always(), budget),
         "ExactMatching": (sp.ExactMatching(), budget),
-        AT_ONCE: (sp.ExactMatching(), budget),
+        "BalancedMatching": (sp.BalancedMatching(), budget),
+        AT_ONCE: (sp.BalancedMatching(), budget),
         RANDOM: (Uniform(), budget),
         "Never": (sp.Never(), 0),
     }

@@ -23,7 +23,18 @@ from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
-from sparingly.rules import RULES, AdaptiveMatching, Always, ExactMatching, Greedy, Matching, Never, PaperMatching, Rule
+from sparingly.rules import (
+    RULES,
+    AdaptiveMatching,
+    Always,
+    BalancedMatching,
+    ExactMatching,
+    Greedy,
+    Matching,
+    Never,
+    PaperMatching,
+    Rule,
+)
 from sparingly.simulation.simulate import Simulation, simulate
 from sparingly.version import __version__
 
@@ -51,9 +62,9 @@ else:
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "Conflict", "ContractBroken",
-    "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput", "Learner", "Ledger",
-    "Matching", "MissingExtra", "Never",
+    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "BalancedMatching", "Conflict",
+    "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
+    "Learner", "Ledger", "Matching", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
     "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
     "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",

@@ -19,7 +19,7 @@ from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.ledger import Ledger
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
-from sparingly.rules import ExactMatching, Rule
+from sparingly.rules import BalancedMatching, Rule
 from sparingly.settings import AnyLearner, make_family, who_has
 from sparingly.validation import whole
 
@@ -53,7 +53,7 @@ class Agent:
         seed: int | np.random.SeedSequence | None = None,
         costs: Any = None,
     ) -> None:
-        self.rule = ExactMatching() if rule is None else rule
+        self.rule = BalancedMatching() if rule is None else rule
         self._family = make_family(learner, self.rule, costs, seed_sequence(seed))
         self.learner = self._family.learner
         self._awaited: dict[Any, Any] = {}  # decision → what the family needs to learn from its answer
@@ -175,11 +175,11 @@ class Agent:
         checked = self._family.check(context)
         if self.schedule is not None:
             self._follow_schedule(self.decisions + 1)
-        action, ask, width, threshold, ticket = self._family.decide(checked)
+        action, ask, width, threshold, why, ticket = self._family.decide(checked)
         number = int(self._family.made[0])
         if ask:
             self._awaited[number] = ticket
-        return Decision(number, action, ask, width, threshold)
+        return Decision(number, action, ask, width, threshold, why)
 
     def plan(self) -> Integers:
         """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""

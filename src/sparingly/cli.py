@@ -68,7 +68,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Greedy, paper matching and exact matching on a benign and on an adversarial stream.
+    """Asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
 
     Example:
 
@@ -286,7 +286,7 @@ def plan(
     budgets: Annotated[str, typer.Option("--budgets", help="Budgets to try, separated by commas.")],
     rules: Annotated[
         str, typer.Option("--rules", help="Rules to compare, separated by commas; `uniform` asks at random.")
-    ] = "ExactMatching,Greedy,uniform",
+    ] = "BalancedMatching,ExactMatching,Greedy,uniform",
     learner: Annotated[
         str | None,
         typer.Option("--learner", help="For example 'OFUL(scale=0.3)' [default: the one that fits the data]."),

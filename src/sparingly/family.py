@@ -19,7 +19,9 @@ from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, State
 from sparingly.rules import RULES, Never
 from sparingly.rules.dispatch import STAND_INS
-from sparingly.rules.rule import as_function, built_in, function_for
+from sparingly.rules.pacing import UNKNOWN, Pace
+from sparingly.rules.rule import EXPLORE, as_function, built_in, function_for
+from sparingly.validation import choice
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -60,7 +62,7 @@ def check_rule(rule: Any, setting: str, learner: Any, unit_costs: bool) -> None:
     if setting in rule.unit_costs_only and not unit_costs:
         raise InvalidInput(
             f"{type(rule).__name__} is proved for unit costs only with {type(learner).__name__}; "
-            "use ExactMatching() for other costs"
+            "use BalancedMatching() for other costs"
         )
 
 
@@ -80,6 +82,8 @@ class Pair:
         self.learner_numbers = np.zeros(len(learners[0].Parameters._fields)) if plain else learner.numbers
         self.rule_numbers = stand_in.numbers
         self.slots = int(rule.policies) if getattr(stand_in, "reduction", False) else 0
+        self.paced = bool(getattr(stand_in, "paced", False))
+        self.exploits = choice(getattr(rule, "explore", "asked"), "explore", EXPLORE) == "asked"
         self.own: Any = None
         if kinds[0] is None or (kinds[1] is None and not self.python_rule):
             self.own = own_functions(learner, stand_in, setting)
@@ -175,6 +179,10 @@ class BaseFamily:
         self.pair = self.make_pair(self.learner, self.rule)
         self.own, self.by_steps = self.pair.own, self.pair.by_steps
         self.asks = asker(self.rule, self.setting)
+        name = "reason_for_row" if self.setting == "linear" else "reason"
+        given = self.rule.functions.get(name) if built_in(self.rule) else None
+        made = None if given is None else functools.partial(from_python(given), self.rule.parameters)
+        self.reason: Callable[[Question], Any] | None = made
         for name, function in self.compiled.items():
             setattr(self, name, self.pair.code(function))
 
@@ -224,11 +232,11 @@ class BaseFamily:
             return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.made[0]}")
         return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")
 
-    def check_choice(self, action: Any, actions: int, what: str) -> int:
+    def check_choice(self, action: Any, actions: int, what: str, method: str = "choose") -> int:
         """What a learner in plain Python has chosen, if it is an action."""
         if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < actions:
             name = type(self.learner).__name__
-            raise ContractBroken(f"{name}.choose must return {what} in 0 … {actions - 1}, not {action!r}")
+            raise ContractBroken(f"{name}.{method} must return {what} in 0 … {actions - 1}, not {action!r}")
         return int(action)
 
     def counted(self, name: str) -> NDArray[np.int64]:
@@ -275,3 +283,23 @@ def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any])
     paid = sum(int(c) * int(n) for c, n in zip(costs, asked, strict=True))
     if not min(paid, UNLIMITED) <= account[0].spent <= account[0].granted:
         raise UnreadableFile("the ledger does not add up")
+
+
+def saved_pace(pair: Pair, pace: Pace) -> dict[str, Any]:
+    """What a rule that keeps a pace remembers, by name."""
+    if not pair.paced:
+        return {}
+    state = pace.state.copy()
+    state["kappa"], state["excess"], state["over"] = UNKNOWN, 0, 0
+    return {"pace": as_integers(state), "scores": pace.scores}
+
+
+def restore_pace(pair: Pair, pace: Pace, parts: dict[str, Any]) -> None:
+    """Put it back; what follows from the counts of asks is summed up anew."""
+    if pair.paced:
+        fill(as_integers(pace.state), parts["pace"])
+        fill(pace.scores, parts["scores"])
+        state = pace.state[0]
+        if not (state.seen >= 0 and state.reserved >= 0 and state.gain >= 0.0 and 0.0 <= state.length < np.inf):
+            raise UnreadableFile("the pace of asking is out of its range")
+        state.kappa = UNKNOWN

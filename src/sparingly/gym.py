@@ -255,8 +255,8 @@ def learn(
     that ends early, which pays 0 and is free to ask about. `reward_range` is the least and the greatest reward, and
     may be left out if the environment names it; the learner sees rewards as [0, 1], and only those it has asked for.
 
-    >>> from sparingly import UCBVI, ExactMatching
-    >>> learn("FrozenLake-v1", UCBVI, ExactMatching(), budget=500, episodes=10, horizon=5).policy.shape
+    >>> from sparingly import UCBVI, BalancedMatching
+    >>> learn("FrozenLake-v1", UCBVI, BalancedMatching(), budget=500, episodes=10, horizon=5).policy.shape
     (5, 17)
     """
     made = _open(env, {})

@@ -13,12 +13,14 @@ The Agent, the simulator and the service go this way with the same functions.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.errors import InvalidInput
+from sparingly.reasons import in_words
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,7 +35,13 @@ class Decision(NamedTuple):
     action: int
     ask: bool  #: whether to ask what the action was worth; the budget is already charged
     width: float  #: of the interval around the action's value, counting the asks so far
-    threshold: float  #: the rule asks while the width is at or above it; NaN for a rule of one's own
+    threshold: float  #: the rule asks while the width is at or above it; NaN for a rule without such a threshold
+    why: int = 0  #: a number for the reason, see `sparingly.reasons`
+
+    @property
+    def reason(self) -> str:
+        """In words: how the action was chosen, and why it is asked about or not."""
+        return in_words(self.why)
 
 
 class Units(NamedTuple):
@@ -56,6 +64,7 @@ class Row(NamedTuple):
     trace: float  #: tr V
     cheapest: int  #: the least cost of asking that is not 0, over all actions, in millionths
     dearest: int  #: the largest cost of asking, in millionths
+    least: float  #: with fewer asks than this, exact matching promises nothing
 
 
 class Step(NamedTuple):
@@ -66,6 +75,7 @@ class Step(NamedTuple):
     variance: float  #: of its answers
     log_term: float  #: L_t, the logarithm in the bonuses of this episode
     rewarding: float  #: |L_R|: how many cells can have a reward
+    seen_cost: int  #: the costs of all cells that were visited, added up, in millionths
     counts: Any  #: (M,) of every cell, by name: cost, asked, answered, visits
     notes: Any  #: (M,) of every cell, by name: squares (of the answers' deviations), needed (a rule may write it)
 
@@ -88,6 +98,9 @@ class Question(NamedTuple):
     units: Any = None  #: `Units`: the four amounts in whole millionths; None if a person has put the question together
     row: Any = None  #: `Row`, with features only
     step: Any = None  #: `Step`, in episodes only
+    score: float = math.inf  #: what an ask would be worth compared with other rounds, for rules that keep a pace
+    pace: Any = None  #: `rules.pacing.Pace`: what such a rule remembers
+    counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered
 
     @property
     def setting(self) -> str:
@@ -180,7 +193,7 @@ class EpisodeLearner(Protocol):
         ...
 
 
-Outcome = tuple[int, bool, float, float, Any]  # action, ask, width, threshold, ticket
+Outcome = tuple[int, bool, float, float, int, Any]  # action, ask, width, threshold, why, ticket
 
 
 class Family(Protocol):

@@ -23,10 +23,11 @@ from sparingly.learners import LEARNERS
 from sparingly.rules import RULES
 
 FORMAT = "sparingly agent"
-VERSION = 2
+VERSION = 3  # 2: before rules had `explore`
 SCHEDULES = (
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
 )  # fmt: skip
+EXPLORING = {rule.__name__ for rule in RULES if "explore" in {f.name for f in dataclasses.fields(rule) if f.init}}
 TYPES: tuple[type, ...] = (*LEARNERS, *RULES, *SCHEDULES)
 
 
@@ -101,11 +102,18 @@ def loads(text: str, types: tuple[type, ...] = (), name: str = "the text") -> Ag
     if plain.pop("checksum", None) != _checksum(plain):
         raise UnreadableFile(f"{name} is damaged: its content does not match its checksum")
     try:
-        return _rebuild(_decode(plain), {t.__name__: t for t in (*TYPES, *types)})
+        return _rebuild(_migrated(_decode(plain)), {t.__name__: t for t in (*TYPES, *types)})
     except UnreadableFile as error:
         raise UnreadableFile(f"{name} cannot be read: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, SparinglyError) as error:
         raise UnreadableFile(f"{name} does not hold together: {type(error).__name__}: {error}") from None
+
+
+def _migrated(body: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier version has written, as this one writes it: rules used to explore in every round."""
+    if body["version"] < 3 and body["rule"]["type"] in EXPLORING:
+        body["rule"] = {"explore": "always"} | body["rule"]
+    return body
 
 
 def _describe(part: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def check_parts(learner: Any, rule: Any, costs: Any) -> type[Any]:
     """The family of a learner and a rule that fit together, with these costs of asking."""
     family = family_for(learner)
     if not isinstance(rule, QueryRule) or isinstance(rule, type):
-        raise InvalidInput(f"{rule!r} is not a rule: use ExactMatching(), or an object with asks(question)")
+        raise InvalidInput(f"{rule!r} is not a rule: use BalancedMatching(), or an object with asks(question)")
     family.check_pair(learner, rule, costs)
     return family
 

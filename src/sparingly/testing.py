@@ -25,7 +25,7 @@ from sparingly.episodic.ucbvi import UCBVI
 from sparingly.errors import ContractBroken
 from sparingly.linear.oful import OFUL
 from sparingly.protocol import Decision, State
-from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
+from sparingly.rules import Always, BalancedMatching, ExactMatching, Greedy, Never, PaperMatching
 from sparingly.settings import family_for
 
 Integers = NDArray[np.int64]
@@ -104,7 +104,7 @@ def check_learner(learner: Any, rounds: int = 120, seed: int = 0) -> None:
         raise ContractBroken(f"{type(learner).__name__}.start() must return a dict of numpy arrays, not {state!r}")
     if hasattr(learner, "choose") and hasattr(learner, "arms"):
         _check_choosing(learner, state, rounds, seed)
-    for rule in (ExactMatching(), PaperMatching(), Greedy(policies=2), Always(), Never()):
+    for rule in (BalancedMatching(), ExactMatching(), PaperMatching(), Greedy(policies=2), Always(), Never()):
         _check_agents(partial(_agent, learner, rule), (type(learner),), rounds, seed)
 
 

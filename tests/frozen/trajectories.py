@@ -11,7 +11,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,9 +21,10 @@ FOLDER = Path(__file__).parent
 DIGESTS = FOLDER / "trajectories.json"
 SAVED = FOLDER / "saved"
 
+OLD = {"explore": "always"}  # what rules of 0.1.0 did; ties went to the lowest index unless one said otherwise
 RULES = (
-    sp.Always(), sp.Never(), sp.Greedy(), sp.Greedy(policies=3), sp.PaperMatching(), sp.ExactMatching(),
-    sp.Matching(alpha=1.0, beta=0.5), sp.Matching(alpha=0.4, beta=0.7),
+    sp.Always(**OLD), sp.Never(**OLD), sp.Greedy(), sp.Greedy(policies=3), sp.PaperMatching(), sp.ExactMatching(**OLD),
+    sp.Matching(alpha=1.0, beta=0.5, **OLD), sp.Matching(alpha=0.4, beta=0.7, **OLD),
 )  # fmt: skip
 BUDGETS = (
     sp.budgets.Linear(0.3), sp.budgets.Polynomial(0.7, 3.0), sp.budgets.Fixed(100), sp.budgets.Fixed(np.inf),
@@ -85,9 +86,16 @@ class Sampling:
 class Wide:
     """A rule in plain Python that looks at everything a question has."""
 
+    explore: ClassVar[str] = "always"
+
     def asks(self, question: sp.Question) -> bool:
         left = question.budget - question.spent
         return left >= question.cost and question.width * (1 + question.asked % 3) > 2.0 and question.round % 5 > 0
+
+
+def said(rule: Any) -> str:
+    """A rule as 0.1.0 wrote it."""
+    return repr(rule).replace(", explore='always'", "").replace("explore='always'", "")
 
 
 def tabular_parts() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -95,10 +103,11 @@ def tabular_parts() -> Iterator[tuple[str, Any, Any, Any]]:
     for name, (problem, options) in ARMS.items():
         contexts, arms = problem.shape
         for make, rule in itertools.product((sp.UCB1, sp.MOSS), RULES):
-            yield f"{make.__name__} {name} {rule}", problem, make(arms, contexts, **options), rule
-        for rule in (sp.ExactMatching(), sp.Greedy(policies=2), Wide()):
-            yield f"Sampling {name} {rule}", problem, Sampling(arms, contexts), rule
-        yield f"UCB1 {name} Wide", problem, sp.UCB1(arms, contexts, **options), Wide()
+            learner = make(arms, contexts, **{"ties": "first"} | options)
+            yield f"{make.__name__} {name} {said(rule)}", problem, learner, rule
+        for rule in (sp.ExactMatching(**OLD), sp.Greedy(policies=2), Wide()):
+            yield f"Sampling {name} {said(rule)}", problem, Sampling(arms, contexts), rule
+        yield f"UCB1 {name} Wide", problem, sp.UCB1(arms, contexts, **{"ties": "first"} | options), Wide()
 
 
 def linear_parts() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -106,7 +115,7 @@ def linear_parts() -> Iterator[tuple[str, Any, Any, Any]]:
     for (name, (arms, options)), rule in itertools.product(FEATURES.items(), RULES):
         if not (options.get("costs") and isinstance(rule, sp.PaperMatching)):
             problem = sp.problems.Linear([0.5, -0.3, 0.2], arms=arms, noise=0.1)
-            yield f"OFUL {name} {rule}", problem, sp.OFUL(3, **options), rule
+            yield f"OFUL {name} {said(rule)}", problem, sp.OFUL(3, **{"ties": "first"} | options), rule
 
 
 def episodic_parts() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -114,7 +123,7 @@ def episodic_parts() -> Iterator[tuple[str, Any, Any, Any]]:
     rules = (*RULES, sp.AdaptiveMatching(), sp.AdaptiveMatching(share=0.1))
     for (name, (problem, options)), make, rule in itertools.product(EPISODES.items(), (sp.UCBVI, sp.ULCVI), rules):
         H, S, A = problem.shape
-        yield f"{make.__name__} {name} {rule}", problem, make(S, A, H, **options), rule
+        yield f"{make.__name__} {name} {said(rule)}", problem, make(S, A, H, **{"ties": "first"} | options), rule
 
 
 def simulations() -> Iterator[tuple[str, str]]:
@@ -193,7 +202,7 @@ def saved_agents() -> Iterator[tuple[str, sp.Agent, Any]]:
     """Some of the agents, in the middle of their lives: one of each learner and rule."""
     seen = set()
     for name, agent, play in agents():
-        kind = (type(agent.learner), repr(agent.rule), agent.learner.costs is None)
+        kind = (type(agent.learner), said(agent.rule), agent.learner.costs is None)
         if kind not in seen and "Matching(alpha=0.4" not in name:
             seen.add(kind)
             play(agent, 60, 1)

@@ -17,11 +17,12 @@ import sparingly
 import sparingly as sp
 from sparingly.lab.claims import CLAIMS, Runner
 
-MATCHING = (sp.PaperMatching, sp.ExactMatching, sp.AdaptiveMatching)
+MATCHING = (sp.PaperMatching, sp.ExactMatching, sp.AdaptiveMatching, sp.BalancedMatching)
+PAPER = {"explore": "always"}  # the claims explore as the paper does, and so do these
 
 
 def asks_nothing(learner, rule):
-    return learner, sp.Never() if isinstance(rule, MATCHING) else rule
+    return learner, sp.Never(**PAPER) if isinstance(rule, MATCHING) else rule
 
 
 def asks_greedily(learner, rule):
@@ -33,11 +34,11 @@ def tiny_bonus(learner, rule):
 
 
 def asks_always(learner, rule):
-    return learner, sp.Always() if isinstance(rule, MATCHING) else rule
+    return learner, sp.Always(**PAPER) if isinstance(rule, MATCHING) else rule
 
 
 def greedy_is_never(learner, rule):
-    return learner, sp.Never() if isinstance(rule, sp.Greedy) else rule
+    return learner, sp.Never(**PAPER) if isinstance(rule, sp.Greedy) else rule
 
 
 def ours_is_the_papers(learner, rule):
@@ -45,16 +46,28 @@ def ours_is_the_papers(learner, rule):
 
 
 def greedy_is_matching(learner, rule):
-    return learner, sp.ExactMatching() if isinstance(rule, sp.Greedy) else rule
+    return learner, sp.ExactMatching(**PAPER) if isinstance(rule, sp.Greedy) else rule
+
+
+def balanced_is_exact(learner, rule):
+    return learner, sp.ExactMatching(explore=rule.explore) if isinstance(rule, sp.BalancedMatching) else rule
+
+
+def no_reserve(learner, rule):
+    return learner, replace(rule, reserve=0.0) if isinstance(rule, sp.BalancedMatching) else rule
+
+
+def explores_always(learner, rule):
+    return learner, replace(rule, explore="always")
 
 
 def asks_too_little(learner, rule):
     """About sqrt(B) asks: what it loses grows faster than sqrt(T), but only for gaps in between."""
-    return learner, sp.Matching(alpha=2.5 * 5**0.5, beta=0.75) if isinstance(rule, MATCHING) else rule
+    return learner, sp.Matching(alpha=2.5 * 5**0.5, beta=0.75, **PAPER) if isinstance(rule, MATCHING) else rule
 
 
 def threshold_too_low(learner, rule):
-    return learner, sp.Matching(alpha=1.0) if isinstance(rule, sp.PaperMatching) else rule
+    return learner, sp.Matching(alpha=1.0, **PAPER) if isinstance(rule, sp.PaperMatching) else rule
 
 
 REGRET = {"rounds": 10**6, "adversarial_rounds": 300_000, "runs": 60}
@@ -87,6 +100,10 @@ BROKEN = [
     ("ours/exact-arms", OURS, ours_is_the_papers),
     ("ours/exact-linear", {"rounds": 2_000, "horizon": 5_000}, ours_is_the_papers),
     ("ours/exact-episodes", {"rounds": 50_000}, ours_is_the_papers),
+    ("ours/balanced-arms", {}, balanced_is_exact),
+    ("ours/balanced-oful", {}, asks_nothing),
+    ("ours/balanced-starves-not", {}, no_reserve),
+    ("ours/explore-asked", {}, explores_always),
     ("oful/regret", OFUL, asks_nothing),
     ("oful/regret", OFUL, asks_greedily),
     ("ucbvi/rate", RATE, asks_nothing),

@@ -286,7 +286,7 @@ def test_the_command_leaves_a_report_a_figure_and_data(tmp_path, kind):
     assert ("Against asking at random" in text) == (kind != "log")
     assert (out / "figure.png").stat().st_size > 10_000 and "<svg" in (out / "figure.svg").read_text()
     runs = pyarrow.parquet.read_table(out / "curve.parquet").to_pandas()
-    assert len(runs) == 2 * (2 + 3 * 2) and (runs["spent"] <= runs["budget"])[runs["budget"].notna()].all()
+    assert len(runs) == 2 * (2 + 4 * 2) and (runs["spent"] <= runs["budget"])[runs["budget"].notna()].all()
     assert (out / "policies.parquet").exists() == ("by other methods" in text) == (kind == "log")
     asks = pyarrow.parquet.read_table(out / "asks.parquet").to_pandas()
     assert set(asks["key"][asks["by"] == "context"]) == ({"context 0"} if kind == "classes" else {"a", "b"})

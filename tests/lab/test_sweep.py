@@ -465,5 +465,5 @@ def test_a_missing_package_is_named(package, on, extra, small):
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments" / "sweeps").glob("*.toml")), ids=lambda p: p.stem)
 def test_shipped_sweeps_can_be_read(path):
     sweep = read_sweep(path, "")
-    assert len(sweep.cells) == {"budgets": 120, "two_hundred": 200}[path.stem]
+    assert len(sweep.cells) == {"budgets": 160, "two_hundred": 200}[path.stem]
     assert json.dumps(sweep.cells[0].description)

@@ -718,6 +718,11 @@ EXTREMES: dict[str, dict[str, Any]] = {
         "learner": {"type": "OFUL", "dim": 2, "noise": 1e6, "delta": 5e-324, "ridge": 1e6, "length": 1e6, "scale": 1e6},
         "rewards": {"low": -1e12, "high": 1e12},
     },
+    "linear, without bounds": {
+        "learner": {"type": "OFUL", "dim": 2, "noise": 1e6, "delta": 5e-324, "radius": "simple"},
+        "rule": {"type": "Always"},
+        "budget": {"initial": 100},
+    },
     "linear, tiny": {"learner": {"type": "OFUL", "dim": 2, "length": 5e-324, "radius": "simple"}},
     "linear, wide": {"learner": {"type": "OFUL", "dim": 256}},
 }

@@ -12,6 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 import sparingly as sp
+from sparingly.reasons import CHOSEN, STEP
+from sparingly.serve.explanations import CHOICES, REASONS, SENTENCES
 
 UNIT = 1_000_000
 
@@ -129,7 +131,7 @@ class Model:
         self.agent.ledger.grant_to(total / UNIT)
         made = self.agent.decide(context)
         cost, ask = self.cost(made.action), made.ask
-        reason = "width_reaches_threshold" if ask else "below_threshold"
+        reason = REASONS[made.why % STEP]
         if not ask and self.spent + self.held + cost > total:
             reason = "budget_exhausted"
         if ask and self.paused:
@@ -149,7 +151,8 @@ class Model:
             "action": actions[made.action] if actions else made.action, "action_index": made.action, "ask": ask,
             "reason": reason, "width": made.width, "threshold": None if math.isinf(made.threshold) else made.threshold,
             "budget": self.budget(total), "lease_expires_at": None if lease is None else stamp(lease),
-            "decided_at": stamp(self.now),
+            "decided_at": stamp(self.now), "chosen": CHOICES[made.why // STEP],
+            "explanation": f"{CHOSEN[made.why // STEP]} {SENTENCES[reason]}",
         }  # fmt: skip
         self.events[body["event_id"]] = Event(body, answer, made.id, cost, status, due)
         return answer

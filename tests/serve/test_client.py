@@ -257,6 +257,18 @@ def log_in(twin: Twin, *bodies: Any) -> list[str]:
     return seen
 
 
+def test_agents_come_from_all_pages(twin):
+    seen = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.params.get("after"))
+        return httpx.Response(200, json={"agents": [], "next": {None: "b", "b": "d"}.get(seen[-1])})
+
+    twin.client = type(twin.client)(URL, transport=httpx.MockTransport(handler))
+    assert twin.agents().agents == []
+    assert seen == [None, "b", "d"]
+
+
 def test_a_log_is_read_line_by_line_wherever_its_pieces_end(twin):
     text = '{"seq":1,"text":"a\u2028b\x85c\\n"}\n{"seq":2}\n\n{"seq":3}'.encode()
     for size in (1, 5, 1000):

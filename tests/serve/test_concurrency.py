@@ -21,6 +21,7 @@ import pytest
 
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
+from sparingly.serve.store import SWEEP
 from tests.serve.inside import AGENT, inside
 from tests.serve.postgres import postgres
 from tests.serve.serving import call, serving
@@ -291,6 +292,31 @@ def test_a_lease_that_expires_at_the_very_moment(store, step, status):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("command", ["activate", "decide"])
+def test_more_leases_that_expire_at_once_than_fit_into_one_transaction(store, command):
+    """All of them have expired before the next command is carried out, and so has the one that it is about."""
+    count = 2 * SWEEP + 1
+
+    async def scenario() -> None:
+        async with inside(store) as made:
+            await made.put("agent", budget={"initial": count}, lease=10)
+            events = [f"e{k}" for k in range(count)]
+            asked = await asyncio.gather(*(made.decide("agent", event, defer=True) for event in events))
+            assert all(answer.json()["ask"] for answer in asked)
+            store.clock.pass_by(11)
+            if command == "activate":
+                last = await made.call("POST", f"agent/decisions/{events[-1]}/activate")
+                assert last.status_code == 409 and "expired" in last.json()["detail"]
+                assert (await made.budget("agent"))["held"] == 0
+            else:
+                told = (await made.decide("agent", "next")).json()
+                assert told["ask"] and told["budget"]["held"] == 0 and told["budget"]["left"] == count - 1
+            log = (await made.call("GET", "agent/log")).text.splitlines()
+            assert sum('"kind":"expire"' in line for line in log) == count
+
+    asyncio.run(scenario())
+
+
 def test_an_answer_at_the_very_moment_at_which_an_ask_is_closed(store):
     """It is late, and counted once."""
 
@@ -305,6 +331,22 @@ def test_an_answer_at_the_very_moment_at_which_an_ask_is_closed(store):
             assert (answer.status_code, answer.json()["late"], answer.json()["learned"]) == (200, True, True)
             agent = (await made.call("GET", "agent")).json()
             assert (agent["asks"], agent["answers"], agent["open"], agent["unanswered"]) == (2, 1, 1, 0)
+
+    asyncio.run(scenario())
+
+
+def test_processes_create_the_same_agents_in_different_orders(postgres):
+    """Each holds the names that it has created until its transaction ends: in one order, so that nobody deadlocks."""
+    database = postgres.url()
+
+    async def scenario() -> None:
+        async with inside(PostgresStore(database)) as one, inside(PostgresStore(database)) as two:
+            for turn in range(10):
+                names = [f"t{turn}-{k}" for k in range(40)]
+                calls = [one.call("PUT", name, AGENT) for name in names]
+                calls += [two.call("PUT", name, AGENT) for name in reversed(names)]
+                statuses = Counter(answer.status_code for answer in await asyncio.gather(*calls))
+                assert statuses == {201: 40, 200: 40}
 
     asyncio.run(scenario())
 

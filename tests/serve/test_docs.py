@@ -27,7 +27,7 @@ from tests.serve.serving import call, serving
 ROOT = Path(__file__).parents[2]
 GUIDE, NOTES, DEPLOY = ROOT / "docs" / "service.md", ROOT / "docs" / "deployment.md", ROOT / "deploy"
 ADDRESS = "http://127.0.0.1:8000"
-AGENT = {"learner": {"type": "UCB1"}, "actions": ["small", "large"], "contexts": ["code", "chat"],
+AGENT = {"learner": {"type": "UCB1", "ties": "first"}, "actions": ["small", "large"], "contexts": ["code", "chat"],
          "rewards": {"low": 1, "high": 5}}  # fmt: skip
 
 
@@ -103,7 +103,14 @@ def test_numbers_agree_only_as_far_as_they_are_shown():
 def test_the_replay_of_the_guide_knows_every_kind_of_record(tmp_path, monkeypatch):
     """Charges, pauses, leases that end, late answers: the replayed agent is the one in the service, to the last bit."""
     monkeypatch.chdir(tmp_path)
-    body = {**AGENT, "budget": {"initial": 30}, "lease": 0.3, "unanswered": {"close_after": 0.3, "late": "learn"}}
+    rule = {"type": "ExactMatching", "explore": "always"}  # leaves something for the charge, tries both actions
+    body = {
+        **AGENT,
+        "rule": rule,
+        "budget": {"initial": 30},
+        "lease": 0.3,
+        "unanswered": {"close_after": 0.3, "late": "learn"},
+    }
     with serving("--data", str(tmp_path / "data")) as url:
         agent = f"{url}/v1/agents/router"
         call("PUT", agent, body)

@@ -23,6 +23,7 @@ import pytest
 
 from sparingly.agent import Agent
 from sparingly.serve import postgres as postgres_module
+from sparingly.serve import store as store_module
 from sparingly.serve import writer
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
@@ -573,5 +574,130 @@ def test_the_schema_is_the_last_line(make, change):
             with pytest.raises(StorageError, match=r"(?i)constraint"):
                 store.run(f"UPDATE agents SET {change}")
             store.rollback()
+
+    run(scenario())
+
+
+# A start with --paused, and the end.
+
+
+def test_a_paused_start_loads_no_agent(make, monkeypatch):
+    """However large they are: it needs their counters only, and the log says that they were paused."""
+    monkeypatch.setattr(store_module, "PAUSED_AT_ONCE", 3)
+    store = make()
+
+    def too_large(*arguments: Any) -> Any:
+        raise AssertionError("an agent was loaded")
+
+    async def scenario() -> None:
+        async with inside(store) as made:
+            for k in range(7):
+                await made.put(f"agent{k}")
+                await made.decide(f"agent{k}", "e1")
+            await made.call("POST", "agent3/pause")
+        with monkeypatch.context() as patch:
+            patch.setattr(LiveAgent, "load", too_large)
+            async with inside(again(store), paused=True) as made:
+                agents = (await made.call("GET", "/v1/agents")).json()["agents"]
+                assert [agent["paused"] for agent in agents] == [True] * 7
+        async with inside(again(store), paused=True) as made:  # a second time changes nothing
+            for k in range(7):
+                log = (await made.call("GET", f"agent{k}/log")).text
+                assert log.count('"kind":"pause"') == 1
+                told = (await made.decide(f"agent{k}", "e2")).json()
+                assert (told["ask"], told["reason"], told["number"]) == (False, "paused", 2)
+            assert (await made.call("POST", "agent0/resume")).json()["paused"] is False
+            assert (await made.decide("agent0", "e3")).json()["ask"]
+
+    run(scenario())
+
+
+def again(store: Any) -> Any:
+    """Another store on the same database."""
+    return type(store)(store.data) if isinstance(store, SqliteStore) else type(store)(store.url)
+
+
+def test_an_end_saves_many_snapshots_in_one_transaction(make):
+    commits: list[int] = []
+
+    class Counting:
+        def commit(self) -> None:
+            commits.append(1)
+            super().commit()  # type: ignore[misc]
+
+    store = make(Counting)
+
+    async def scenario() -> None:
+        async with inside(store) as made:
+            await asyncio.gather(*(made.put(f"agent{k}") for k in range(250)))
+            await asyncio.gather(*(made.decide(f"agent{k}", "e1") for k in range(250)))
+            commits.clear()
+        assert 3 <= len(commits) <= 5  # three with snapshots, one with the time, and maybe one that was under way
+        opened = again(store)
+        opened.open()
+        with opened.reader() as read:
+            assert read("SELECT COUNT(*) FROM snapshots")[0][0] == 250
+        opened.close()
+
+    run(scenario())
+
+
+def test_an_end_does_not_wait_for_all_snapshots(make, monkeypatch):
+    """What is not saved in time is made from the log again."""
+    monkeypatch.setattr(writer, "STOP", -1.0)
+    store = make()
+
+    async def scenario() -> None:
+        async with inside(store) as made:
+            await made.put("agent")
+            await made.decide("agent", "e1")
+        async with inside(again(store)) as made:
+            assert (await made.decide("agent", "e2")).json()["number"] == 2
+
+    run(scenario())
+
+
+# Data that somebody else has changed.
+
+
+@pytest.mark.parametrize("column", ["granted", "spent", "held", "asks", "answers"])
+@pytest.mark.parametrize("when", ["running", "stopped"])
+def test_an_agent_that_does_not_agree_with_its_log_asks_nothing(make, column, when):
+    """It is noticed when the agent is loaded, while it is live, and by a look at all agents; others go on."""
+    store = make()
+    change = f"UPDATE agents SET {column} = {column} + {{}} WHERE name = 'agent'"
+
+    async def tamper(amount: int) -> None:
+        opened = store if when == "running" else again(store)
+        if when == "stopped":
+            opened.open()
+        opened.begin([])
+        opened.run(change.format(amount))
+        opened.commit()
+        if when == "stopped":
+            opened.close()
+
+    async def use(made: Inside) -> None:
+        check_unavailable(await made.decide("agent", "e2"))
+        assert (await made.decide("other", "e2")).json()["ask"]
+        await check_unready(made, "do not agree")
+        assert "sparingly_damaged_agents 1.0" in (await made.call("GET", "/metrics")).text
+
+    async def scenario() -> None:
+        async with inside(store) as made:
+            for name in ("agent", "other"):
+                await made.put(name, budget={"initial": 10})
+                for event in ("e0", "e1"):
+                    await made.decide(name, event)
+            await made.call("POST", "agent/decisions/e0/feedback", {"reward": 1.0})
+            if when == "running":
+                await tamper(1 if column == "answers" else -1 if column in ("spent", "asks") else 1)
+                await use(made)
+        if when == "stopped":
+            await tamper(1 if column == "answers" else -1 if column in ("spent", "asks") else 1)
+            async with inside(again(store)) as made:
+                while not made.service.writer.damaged:  # the first look is taken soon after the start
+                    await asyncio.sleep(0.01)
+                await use(made)
 
     run(scenario())

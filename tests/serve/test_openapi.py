@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import zlib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,7 @@ def test_the_service_does_what_its_document_says(url, tmp_path):
 
 
 AGENT, EVENT = "/v1/agents/{name}", "/v1/agents/{name}/decisions/{event_id}"
-# For every operation a request that must succeed: parts of the path, query and body.
+# For every operation a request that must succeed: parts of the path, query and body, or what makes the body.
 FINE = {
     f"PUT {AGENT}": ({"name": "new"}, {}, AGENTS["arms"][0]),
     f"GET {AGENT}": ({"name": "cases"}, {}, None),
@@ -136,6 +137,8 @@ FINE = {
     f"GET {AGENT}/estimates": ({"name": "cases"}, {"context": "x"}, None),
     f"GET {AGENT}/history": ({"name": "cases"}, {"points": 5}, None),
     f"GET {AGENT}/log": ({"name": "cases"}, {"format": "parquet"}, None),
+    "GET /v1/clock": ({}, {}, None),
+    "POST /v1/clock/confirm": ({}, {}, lambda: {"now": datetime.now(UTC).isoformat()}),
     "GET /healthz": ({}, {}, None),
     "GET /readyz": ({}, {}, None),
     "GET /metrics": ({}, {}, None),
@@ -152,7 +155,7 @@ def test_every_operation_succeeds_as_documented(url):
     operations = {each.ok().label: each.ok() for each in schema.get_all_operations()}
     assert operations.keys() == FINE.keys()
     for label, (parts, query, body) in FINE.items():
-        given = {} if body is None else {"body": body, "media_type": "application/json"}
+        given = {} if body is None else {"body": body() if callable(body) else body, "media_type": "application/json"}
         case = operations[label].Case(path_parameters=dict(parts), query=query, **given)
         response = case.call_and_validate(headers=dict(RIGHT))
         assert response.status_code in (200, 201), (label, response.content)

@@ -185,7 +185,7 @@ def test_everything_in_the_form_reaches_the_service(browser, url):
         body = call("GET", f"{url}/v1/agents/full")[1]["body"]
         assert body["learner"]["type"] == "MOSS"
         assert (body["actions"], body["contexts"], body["costs"]) == (["a", "b"], ["x", "y", "z"], [1.0, 2.5])
-        assert body["rule"] == {"type": "Matching", "alpha": 2.0, "beta": 0.5}
+        assert body["rule"] == {"type": "Matching", "alpha": 2.0, "beta": 0.5, "explore": "asked"}
         assert body["budget"] == {"initial": 7.0, "growth": {"by": "clock", "amount": 24.0, "every": 86400.0}}
         assert body["rewards"] == {"low": 1.0, "high": 5.0}
         assert body["unanswered"] == {"close_after": 7200.0, "late": "keep"}

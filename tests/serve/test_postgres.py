@@ -1,13 +1,19 @@
-"""The PostgreSQL server that the tests of the service run on: it starts, stops, comes back, and leaves nothing."""
+"""The PostgreSQL server that the tests of the service run on: it starts, stops, comes back, and leaves nothing.
+
+And what the service asks of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 
 import psycopg
 import pytest
 
+from sparingly.serve.postgres import PostgresStore
+from tests.serve.inside import inside
 from tests.serve.postgres import ROOT, postgres, programs, server
 
 __all__ = ["postgres"]  # a fixture
@@ -76,3 +82,22 @@ def test_the_script_says_what_is_left_out():
     run = subprocess.run([ROOT / "scripts" / "postgres.sh"], env=environment, capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (0, "")
     assert "left out" in run.stderr
+
+
+def test_a_batch_reads_what_it_needs_and_not_the_whole_log(postgres):
+    """Also with plans that were made while the tables were empty, which is when a service prepares its statements."""
+    url, batches, size = postgres.url(), 60, 20
+
+    async def scenario() -> None:
+        async with inside(PostgresStore(url)) as made:
+            await made.put("agent")
+            for batch in range(batches):
+                await asyncio.gather(*(made.decide("agent", f"{batch}-{k}") for k in range(size)))
+
+    asyncio.run(scenario())
+    count = (
+        "select sum(idx_tup_read) + sum(coalesce(seq_tup_read, 0)) from pg_stat_user_indexes join pg_stat_user_tables"
+    )
+    read = value(url, f"{count} using (relid) where pg_stat_user_indexes.relname = 'decisions'")
+    assert value(url, "select count(*) from decisions") == batches * size
+    assert read < 10 * batches * size  # the whole log for each batch would be thirty times as much as one look for each

@@ -225,6 +225,9 @@ def looking() -> Iterator[Step]:
     yield Request("GET", agent("contexts", "/log?format=parquet"))
     yield Request("GET", event("contexts", "e0"))
     yield Request("HEAD", agent("contexts"))
+    yield Request("GET", "/v1/clock")
+    for moment in ("2026-01-01T00:11:16Z", "2036-01-01T00:00:00Z", "2026-01-01T00:00:00", "noon"):
+        yield Request("POST", "/v1/clock/confirm", {"now": moment})
     for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/", "/page/page.js"):
         yield Request("GET", path)
 
@@ -409,7 +412,8 @@ def test_the_script_meets_every_kind_of_answer():
     assert {200, 201, 400, 401, 404, 405, 409, 413, 415, 421, 422, 431} <= {answer["status"] for answer in recorded}
     bodies = [answer["body"] for answer in recorded if isinstance(answer["body"], dict)]
     reasons = {body["reason"] for body in bodies if "reason" in body}
-    assert reasons == {"width_reaches_threshold", "below_threshold", "budget_exhausted", "paused"}
+    wanted = {"width_reaches_threshold", "below_threshold", "reserve", "worth_it", "budget_exhausted", "paused"}
+    assert reasons == wanted
     statuses = {found["status"] for body in bodies for found in body.get("events", [])}
     assert statuses == {"not_asked", "open", "answered", "unanswered", "released", "expired"}
     assert {(body["late"], body["learned"]) for body in bodies if "learned" in body} >= {(True, True), (True, False)}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sparingly.serve import run, store, writer
+from sparingly.serve import connections, store, writer
 from sparingly.serve.app import Service
 from sparingly.serve.sqlite import SqliteStore
 from tests.serve.serving import running, serving
@@ -78,7 +78,8 @@ def test_no_page_from_elsewhere_can_act_without_a_token(tmp_path):
 
 def test_headers_without_end_are_hung_up_on(tmp_path):
     with serving("--data", str(tmp_path), "--port", "0") as url:
-        assert raw(url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 3_000_000) == b""
+        answer = raw(url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 3_000_000)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
         assert b" 413 " in raw(url, line("POST", "/v1/agents/x/grants", "Content-Length: " + "0" * 5_000 + "99999999"))
         assert raw(url, line("GET", "/healthz")).startswith(b"HTTP/1.1 200")
 
@@ -144,7 +145,7 @@ def test_a_deleted_agent_is_gone_at_once_and_its_records_soon(tmp_path, monkeypa
             ask(driver, "POST", "/v1/agents/one/decisions", {"event_id": f"e{t}", "context": "x"})
         ask(driver, "DELETE", "/v1/agents/one?confirm=one")
         ask(driver, "GET", "/v1/agents/one", status=404)
-        assert ask(driver, "GET", "/v1/agents") == {"agents": []}
+        assert ask(driver, "GET", "/v1/agents") == {"agents": [], "next": None}
         driver.restart(0)  # what was left to do goes on
         ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
         for _ in range(100):
@@ -191,6 +192,44 @@ def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
         assert [json.loads(text)["seq"] for text in lines] == list(range(8))
 
 
+def test_agents_are_listed_by_pages_that_are_limited_in_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK_BYTES", 3_000)
+    with driving(tmp_path) as driver:
+        names = [f"agent{k}" for k in range(9)]
+        for name in names:
+            ask(driver, "PUT", f"/v1/agents/{name}", {**ARMS, "description": "x" * 1_000}, 201)
+        ask(driver, "DELETE", "/v1/agents/agent4?confirm=agent4")
+        for query in ("", "&limit=1"):
+            found, sizes, after = [], [], ""
+            while after is not None:
+                page = ask(driver, "GET", f"/v1/agents?after={after}{query}")
+                found += [agent["name"] for agent in page["agents"]]
+                sizes.append(len(page["agents"]))
+                after = page["next"]
+            assert found == [name for name in names if name != "agent4"]
+            assert max(sizes) == (1 if query else 2)
+        assert ask(driver, "GET", "/v1/agents?after=zzz") == {"agents": [], "next": None}
+        assert "next" in ask(driver, "GET", "/v1/agents?after=%00", None, 422)["detail"]
+
+
+def test_metrics_read_a_body_once(tmp_path, monkeypatch):
+    """Bodies may be large, and never change."""
+    read: list[int] = []
+    real = store.read_body
+    monkeypatch.setattr(store, "read_body", lambda select, agent: read.append(agent) or real(select, agent))
+    with driving(tmp_path) as driver:
+        growing = {**ARMS, "budget": {"initial": 3, "growth": {"by": "decisions", "rate": 0.5}}}
+        for name in ("one", "two"):
+            ask(driver, "PUT", f"/v1/agents/{name}", growing, 201)
+        for _ in range(3):
+            text = driver.call(0, "GET", "/metrics")[1].decode()
+            assert 'sparingly_agent_granted{agent="one"} 3.0' in text
+        assert sorted(read) == [1, 2]
+        ask(driver, "DELETE", "/v1/agents/one?confirm=one")
+        ask(driver, "PUT", "/v1/agents/one", {**growing, "budget": {"initial": 4}}, 201)
+        assert 'sparingly_agent_granted{agent="one"} 4.0' in driver.call(0, "GET", "/metrics")[1].decode()
+
+
 def test_greedy_may_not_fill_the_memory(tmp_path):
     with driving(tmp_path) as driver:
         many = {"learner": {"type": "UCB1"}, "actions": [f"a{i}" for i in range(100)], "contexts": list("abcdefghij")}
@@ -201,9 +240,10 @@ def test_greedy_may_not_fill_the_memory(tmp_path):
 
 def test_whatever_is_logged_is_json(tmp_path):
     with running("--data", str(tmp_path), "--port", "0") as service:
-        assert b" 400 " in raw(service.url, b'rubbish "quoted"\r\n\r\n')
+        (tmp_path / "sparingly.lock").unlink()
+        assert b" 503 " in raw(service.url, line("GET", "/readyz"))
         written = service.complaints().splitlines()
-    assert any("Invalid HTTP request" in json.loads(text)["event"] for text in written)
+    assert any("nothing is asked" in json.loads(text)["event"] for text in written)
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -244,13 +284,13 @@ class Wire:
 def test_what_is_written_in_one_turn_is_sent_in_one_go():
     async def write() -> list[list[bytes | str]]:
         wire, seen = Wire(), []
-        joined = run.BufferedTransport(wire)
+        joined = connections.BufferedTransport(wire, lambda: False)
         joined.write(b"head ")
         joined.write(b"body")
         seen.append(list(wire.done))
         await asyncio.sleep(0)
         seen.append(list(wire.done))
-        joined.write(b"x" * run.LARGEST_BUFFER)
+        joined.write(b"x" * connections.LARGEST_BUFFER)
         joined.write(b"y")  # a long stream does not gather in memory
         seen.append(list(wire.done[1:]))
         joined.write(b"the end")
@@ -262,5 +302,5 @@ def test_what_is_written_in_one_turn_is_sent_in_one_go():
 
     waiting, sent, long, end = asyncio.run(write())
     assert waiting == [] and sent == [b"head body"]
-    assert long == [b"x" * run.LARGEST_BUFFER + b"y"]
+    assert long == [b"x" * connections.LARGEST_BUFFER + b"y"]
     assert end == [b"the end", "closed"]

@@ -21,6 +21,7 @@ from sparingly.tabular import round as arms
 def feed(agent: sp.Agent, answers: list[tuple[int, int, float]]) -> None:
     """Give answers to cells (context, arm), as if they had been asked for."""
     for context, arm, reward in answers:
+        arms.count_ask(agent._family.words, None, context, arm)
         arms.learn(agent._family.words, None, context, arm, reward)
         agent._family.memory.clock[[0, 1 + context]] += 1
 
@@ -99,7 +100,7 @@ def test_level_of_a_single_arm_is_finite():
 
 
 def test_ties_first_and_random():
-    first = sp.Agent(sp.UCB1(arms=4), rule=sp.Never(), seed=0)
+    first = sp.Agent(sp.UCB1(arms=4, ties="first"), rule=sp.Never(), seed=0)
     assert {first.decide().action for _ in range(50)} == {0}
     random = sp.Agent(sp.UCB1(arms=4, ties="random"), rule=sp.Never(), seed=0)
     counts = np.bincount([random.decide().action for _ in range(8_000)], minlength=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.episodic.learner import log_term
 from sparingly.linear.oful import simple_radius
+from sparingly.rules.balanced import least_asks
 from sparingly.theory import lower, profiles, upper
 
 T = 60
@@ -20,8 +22,10 @@ EPISODES = {"states": 3, "actions": 2, "horizon": 4}
 BOUNDS = {
     "cbm_ucb": (lambda B, **o: upper.cbm_ucb(B, **({"arms": 3} | o)), 1.0),
     "exact_arms": (lambda B, **o: upper.exact_arms(B, **({"arms": 3} | o)), 1.0),
+    "balanced_arms": (lambda B, **o: upper.balanced_arms(B, **({"arms": 3} | o)), 1.0),
     "cbm_oful": (lambda B, **o: upper.cbm_oful(B, **({"dim": 3} | o)), 2.0),
     "exact_oful": (lambda B, **o: upper.exact_oful(B, **({"dim": 3} | o)), 2.0),
+    "balanced_oful": (lambda B, **o: upper.balanced_oful(B, **({"dim": 3} | o)), 2.0),
     "cbm_ucbvi": (lambda B, **o: upper.cbm_ucbvi(B, **(EPISODES | o)), 4.0),
     "cbm_ulcvi": (lambda B, **o: upper.cbm_ulcvi(B, **(EPISODES | o)), 4.0),
     "greedy": (
@@ -95,6 +99,49 @@ def test_theorem_3_and_r2_by_hand(options):
         bars = [math.sqrt((1 + b * o["length"] ** 2 / (4 * o["ridge"])) ** (4 / b) - 1) for b in whole]
         declined = sum(min(2 * radius * e, 2.0) for e in bars)
         assert ours[T - 1] == pytest.approx(2 * radius * v * math.sqrt(T) + declined, rel=1e-9)
+
+
+def test_r3_by_hand():
+    """C = 6, ρ = 1/4: B₀ = 24, so M(23) = 0 and M(30) = 6; from B = 32 on it is a quarter: 8, 250, 25,000."""
+    B, asks = np.repeat([23.0, 30.0, 32.0, 1e3, 1e5], 8), np.repeat([1, 1, 1, 41, 4166], 8)
+    got = upper.balanced_arms(B, arms=3, total_cost=6.0)
+    for T in (1, 9, 20, 32, 40):
+        log = math.log(3 * T)
+        f = math.sqrt(6 * log)
+        declined = sum(min((f + 4 / f) / math.sqrt(n), 1.0) for n in asks[:T])
+        assert got[T - 1] == pytest.approx(math.sqrt(72 * T * log) + 3 * f + declined + 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("reserve", [0.25, 0.5, 1.0])
+def test_r3_is_r1_or_r2_with_less_budget(reserve):
+    """From B₀/(1 − ρ) on with ρB, up to B₀ without any budget, and in between with B − B₀."""
+    small, middle, large = np.linspace(0, 4 / reserve, T), np.linspace(10, 20, T), 4_000 + np.arange(T) ** 2
+    for f, g, least in (
+        (upper.exact_arms, functools.partial(upper.balanced_arms, reserve=reserve, explore="always"), 4.0),
+        (upper.exact_oful, functools.partial(upper.balanced_oful, reserve=reserve), least_asks(4, 1.0, 1.0)),
+    ):
+        np.testing.assert_array_equal(g(small[small <= least / reserve], 4), f(0 * small[small <= least / reserve], 4))
+        if reserve < 1.0:
+            np.testing.assert_allclose(g(large, 4), f(reserve * large, 4), rtol=1e-12)
+        between = middle[middle <= least / (reserve * (1 - reserve) or 0.1)]
+        np.testing.assert_allclose(g(between, 4), f(np.maximum(between - least / reserve - 1e-6, 0), 4), rtol=1e-6)
+
+
+def test_without_a_reserve_nothing_is_bounded():
+    B = np.full(T, 1e9)
+    np.testing.assert_array_equal(upper.balanced_arms(B, 3, reserve=0.0), upper.balanced_arms(0 * B, 3))
+    np.testing.assert_array_equal(upper.balanced_oful(B, 3, reserve=0.0), upper.balanced_oful(0 * B, 3))
+    for wrong in ({"reserve": 1.5}, {"reserve": -0.1}, {"explore": "never"}):
+        with pytest.raises(sp.InvalidInput, match=next(iter(wrong))):
+            upper.balanced_arms(B, 3, **wrong)
+
+
+def test_what_exploring_less_costs_is_of_lower_order():
+    """4/f beside f = sqrt(6 log(MT)): the budget's part of the bound grows by a factor 1 + 2/(3 log(MT)), no more."""
+    B, no_limit = np.full(100_000, 1e6), np.full(100_000, np.inf)
+    for f in (upper.exact_arms, upper.balanced_arms):
+        parts = [last(f(B, 4, explore=e)) - last(f(no_limit, 4, explore=e)) for e in ("asked", "always")]
+        assert parts[0] / parts[1] == pytest.approx(1 + 2 / (3 * math.log(4e5)), rel=1e-9)
 
 
 @pytest.mark.parametrize("rewarding", [None, 2])
@@ -179,8 +226,14 @@ def test_bounds_grow_with_the_horizon_and_fall_with_the_budget(bound, budget):
     [
         ("cbm_ucb", [{"arms": 4}, {"contexts": 2}, {"total_cost": 9.0}], []),
         ("exact_arms", [{"arms": 4}, {"contexts": 2}, {"total_cost": 9.0}], []),
+        (
+            "balanced_arms",
+            [{"arms": 4}, {"contexts": 2}, {"total_cost": 9.0}],
+            [{"explore": "always"}, {"reserve": 0.5}],
+        ),
         ("cbm_oful", [{"dim": 4}, {"noise": 2.0}, {"norm": 2.0}, {"length": 2.0}], [{"delta": 0.2}]),
         ("exact_oful", [{"dim": 4}, {"noise": 2.0}, {"norm": 2.0}, {"length": 2.0}], [{"delta": 0.2}]),
+        ("balanced_oful", [{"dim": 4}, {"noise": 2.0}, {"norm": 2.0}], [{"delta": 0.2}, {"reserve": 0.5}]),
         ("cbm_ucbvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
         ("cbm_ulcvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
         ("greedy", [{"alpha": 3.0}, {"constant": 2.0}, {"beta": 0.6}], []),
@@ -248,10 +301,15 @@ def test_r2_is_no_worse_than_the_paper(increments, dim, ridge):
 
 @pytest.mark.parametrize("dim", [1, 4])
 @pytest.mark.parametrize("budget", [sp.budgets.Fixed(30), sp.budgets.Linear(0.3), sp.budgets.Sequence([0, 5.5, 60])])
-def test_r2_declines_only_below_its_bar(dim, budget):
-    """The derivation of `exact_oful` on runs with hostile features: a declined ‖x‖ is at most ε(⌊B⌋ + 1)."""
+@pytest.mark.parametrize("reserve", [None, 0.25, 0.75])
+def test_r2_and_r3_decline_only_below_their_bars(dim, budget, reserve):
+    """The derivations of `exact_oful` and `balanced_oful` on runs with hostile features.
+
+    A declined ‖x‖ is at most ε(⌊B⌋ + 1), and for R3 at most ε(⌊M⌋ + 1).
+    """
     random, declined = np.random.default_rng(0), 0
-    agent = sp.Agent(sp.OFUL(dim, radius="simple"), rule=sp.ExactMatching(), budget=budget, seed=0)
+    rule = sp.ExactMatching() if reserve is None else sp.BalancedMatching(reserve, explore="always")
+    agent = sp.Agent(sp.OFUL(dim, radius="simple"), rule=rule, budget=budget, seed=0)
     for t in range(600):
         x = random.normal(size=(3, dim)) if t % 3 else np.eye(dim)[np.arange(3) % dim]
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
@@ -260,20 +318,31 @@ def test_r2_declines_only_below_its_bar(dim, budget):
         if d.ask:
             agent.observe(d.id, 0.0)
             continue
-        b = math.floor(agent.ledger.granted) + 1
+        B = agent.ledger.granted
+        if reserve is not None:
+            B = min(reserve * B, max(B - least_asks(dim, 1.0, 1.0) / reserve, 0.0))
+        b = math.floor(B) + 1
         bar = math.sqrt((1 + b / dim) ** (dim / b) - 1)
         assert d.width <= 2 * max(radius, agent.radius) * bar * (1 + 1e-6)
         declined += 1
     assert declined > 100
 
 
-@pytest.mark.parametrize("rule", [sp.PaperMatching(), sp.ExactMatching()])
-def test_runs_stay_below_the_bounds(rule):
+@pytest.mark.parametrize(
+    ("rule", "f"),
+    [
+        (sp.PaperMatching(), upper.cbm_ucb),
+        (sp.ExactMatching(explore="always"), upper.exact_arms),
+        (sp.ExactMatching(), functools.partial(upper.exact_arms, explore="asked")),
+        (sp.BalancedMatching(), upper.balanced_arms),
+    ],
+    ids=["paper", "exact, always", "exact", "balanced"],
+)
+def test_runs_stay_below_the_bounds(rule, f):
     """Not a proof, but a bound that is wrong by a factor of ten would show."""
     problem, rounds = sp.problems.hidden_arm(3, budget=0), 2_000
     budget = sp.budgets.Linear(0.5)
     r = sp.simulate(problem, sp.UCB1(arms=3), rule, budget, rounds=rounds, runs=5)
-    f = upper.exact_arms if isinstance(rule, sp.ExactMatching) else upper.cbm_ucb
     bound = f(0.5 * np.arange(1, rounds + 1), arms=3)
     assert (r.regret.mean(axis=0) <= bound[r.rounds - 1]).all()
 

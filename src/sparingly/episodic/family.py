@@ -12,7 +12,7 @@ from sparingly.episodic import memory
 from sparingly.episodic import round as rounds
 from sparingly.episodic.learner import EpisodicLearner, episode_costs
 from sparingly.episodic.learners import LEARNERS
-from sparingly.episodic.memory import OWN, Words, open_memory, remember
+from sparingly.episodic.memory import OWN, UNKNOWN, Words, open_memory, remember
 from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.value_iteration import Values
 from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
@@ -26,6 +26,8 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
+    restore_pace,
+    saved_pace,
     with_given_costs,
 )
 from sparingly.protocol import EpisodeLearner, Outcome
@@ -46,7 +48,7 @@ def stand_in(learner: Any) -> EpisodicLearner:
 def make_memory(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> Words:
     """A fresh memory for a learner and a rule; `passes`: plans may pass over actions that cannot win."""
     words = remember(pair, stand_in(learner) if pair.python_learner else learner, key, passes)
-    pair.code(memory.refresh_all)(words, pair.own)
+    pair.code(memory.renew_all)(words, pair.own)
     return words
 
 
@@ -102,10 +104,21 @@ class EpisodicFamily(BaseFamily):
     def plan(self) -> Integers:
         """Start an episode, unless one is open: its policy (H, S)."""
         if self.plain is None:
+            if self.pair.exploits and self.pair.python_rule and not self.open:
+                self.whole_or_not_at_all(self._look_around)
             self._plan(self.words, self.own, self.policy)
         elif not self.open:
             self.whole_or_not_at_all(self._plan_in_python, self.plain)
         return self.policy.copy()
+
+    def _look_around(self) -> None:
+        """Ask a rule in plain Python about every cell, if the budget has changed since the last time."""
+        m, logs = self.memory, memory.log_now(self.memory)
+        granted, asks = float(m.account["granted"][0]), m.open == 1
+        for cell in np.flatnonzero((m.open == UNKNOWN) | (m.head["signal"][0] != granted)).tolist():
+            asks[cell] = bool(self.asks(memory.question_now(m, cell, logs)))
+        m.head["signal"] = granted
+        self.pair.code(memory.set_open)(self.words, self.own, asks)
 
     def _plan_in_python(self, plain: PlainLearner) -> None:
         """A learner in plain Python plans; Greedy, without the budget for a whole episode, with a past state of it."""
@@ -157,9 +170,9 @@ class EpisodicFamily(BaseFamily):
     def _decide_by_steps(self, path: Integers, asks: NDArray[np.bool_], cells: Integers) -> None:
         """Question, asks, settle for each step."""
         if self.memory.head["lives"][0]:
-            logs = rounds.log_now(self.memory)
+            logs = memory.log_now(self.memory)
             for h, cell in enumerate(cells.tolist()):
-                wanted = bool(self.asks(rounds.question_now(self.memory, cell, logs)))
+                wanted = bool(self.asks(memory.question_now(self.memory, cell, logs)))
                 asks[h] = rounds.step_settle(self.words, cell, wanted)
             if self.plain is not None:
                 self.plain.learner.visit(self.plain.state, path[:, 0].copy(), path[:, 1].copy())
@@ -265,6 +278,9 @@ class EpisodicFamily(BaseFamily):
             "past_from": m.reservoir.since,
             "counters": np.array([m.reservoir.seen[0], *(m.head[name][0] for name in COUNTERS)]),
         }
+        named |= saved_pace(self.pair, m.pace)
+        if self.pair.exploits:
+            named |= {"open": m.open, "signal": m.head["signal"]}
         return named if self.python is None else named | {"custom": self.python.snapshot()}
 
     def restore(self, parts: dict[str, Any]) -> None:
@@ -284,11 +300,15 @@ class EpisodicFamily(BaseFamily):
             m.head[name] = value
         if (m.counts["cost"] != prices).any():
             raise UnreadableFile("the costs of asking are not the learner's")
+        restore_pace(self.pair, m.pace, parts)
+        if self.pair.exploits:
+            fill(m.open, parts["open"])
+            m.head["signal"] = parts["signal"]
         self._check_ranges()
         self._restore_transitions(np.asarray(parts["transitions"]))
         memory.list_states(self.words)
         self.attach()
-        self.pair.code(memory.refresh_all)(self.words, self.own)
+        self.pair.code(memory.renew_all)(self.words, self.own)
         if self.python is not None:
             self.python.restore(parts["custom"])
 

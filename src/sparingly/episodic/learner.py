@@ -66,7 +66,7 @@ PARAMETERS = """`delta` is the probability of being wrong. `scale` multiplies th
 so wide that small problems take 10⁵ to 10⁸ episodes, and 0.01 to 0.1 serves practice. Cells of which nothing is known
 stay as promising as can be, and the budget is never touched. `rewarding` is |L_R|, how many of the S·A·H cells can have
 a reward at all, None for all: PaperMatching uses it. `costs` is what asking costs, (S, A) or (H, S, A); None: 1 each.
-`ties` is "first" or "random"."""
+`ties` is "random" or "first"."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class EpisodicLearner(EpisodeSizes, Parametric):
     delta: float = 0.05
     scale: float = 1.0
     rewarding: int | None = None
-    ties: str = "first"
+    ties: str = "random"
     costs: Any = None
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:

@@ -12,22 +12,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.episodic.learner import episode_costs, reward_linear, reward_root
+from sparingly.episodic.learner import episode_costs, log_term, reward_linear, reward_root
 from sparingly.episodic.learners import LEARNERS
 from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
 from sparingly.family import Pair
-from sparingly.ledger import ACCOUNT, Account, cost_in_units
-from sparingly.numba_support import compiled, inlined, record
+from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
+from sparingly.numba_support import apart, compiled, inlined, record
+from sparingly.protocol import Question, Step, Units
 from sparingly.randomness import Stream
-from sparingly.rules.dispatch import kinds_for, ladder
+from sparingly.rules import RULES
+from sparingly.rules.dispatch import kinds_for, ladder, no_signal
 from sparingly.rules.greedy import Reservoir, reservoir_words
-from sparingly.rules.intervals import variance_of
+from sparingly.rules.intervals import reward_width, variance_of
+from sparingly.rules.pacing import PACE, PACE_WORDS, Pace, fresh_pace
 from sparingly.tabular.learner import TIES
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+UNKNOWN = 2  # whether a rule in plain Python would ask about a cell: it has to be asked
 OWN = -1  # acting with the learner's own policy, rather than with a past one
 
 HEAD = record(  # beside the sizes of the model: what kind of learner and rule, what is fixed for life, then counters
@@ -37,14 +41,19 @@ HEAD = record(  # beside the sizes of the model: what kind of learner and rule, 
     rule=np.int64,  # its number in the registry
     rule_numbers=np.int64,  # how many parameters it has
     random_ties=np.int64,  # 1 if ties are broken at random
+    exploits=np.int64,  # 1 if rewards are explored only where the rule would ask
+    paced=np.int64,  # 1 if the rule keeps a pace
+    looks=np.int64,  # 1 if plans find out by themselves where that is; a rule in plain Python says it
     two_sided=np.int64,  # 1 if values are bounded from below too
     few=np.int64,  # how many successors of a cell are listed as pairs
     pool=np.int64,  # where the pool begins
     total_cost=np.int64,  # C, in millionths
+    seen_cost=np.int64,  # the part of it that visited cells have
     dearest=np.int64,  # what a whole episode costs at most
     rewarding=np.float64,  # |L_R|
     scale=np.float64,  # of the bonuses
     first_scale=np.float64,  # of the bonuses where nothing is known yet
+    signal=np.float64,  # of the rule, when it was last asked about every cell
     log_constant=np.float64,  # what stands before t²(t+1) in L_t
     decisions=np.int64,  # episodes so far
     clock=np.int64,  # episodes that the learner has lived through
@@ -67,6 +76,8 @@ SIZES_WORDS, HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, NOTES_WORDS, ROW_WORDS = (
     kind.itemsize // 8 for kind in (SIZES, HEAD, ACCOUNT, COUNTS, NOTES, ROW)
 )
 
+asks_about = ladder("asks", RULES, kinds_for(RULES, "episodic"), "question")
+signal_of = ladder("signal", RULES, kinds_for(RULES, "signal", "episodic", no_signal), "question")
 model_bonus = ladder("model_bonus", LEARNERS, kinds_for(LEARNERS, "model_bonus"), "visits")
 
 
@@ -83,8 +94,10 @@ class Memory(NamedTuple):
     random: Stream  # (1,)
     learner: Floats  # its parameters, as the functions take them
     rule: Floats  # its parameters
+    pace: Pace  # what the rule remembers, if it keeps a pace
     counts: Any  # (M,) of COUNTS
     notes: Any  # (M,) of NOTES
+    open: Integers  # (M,) 1 where the rule would ask, as far as plans know, or UNKNOWN: what has a reward bonus
     model: Model  # as the learner estimates it, bonuses included; states are listed once they were visited
     values: Values  # of the latest plan
     policy: Words  # (H·S,) of the latest plan: what Greedy keeps
@@ -103,9 +116,11 @@ def look(words: Words, own: Any) -> Memory:
     random = account + ACCOUNT_WORDS
     learner = random + 1
     rule = learner + head[0].learner_numbers
-    counts = rule + head[0].rule_numbers
+    pace = rule + head[0].rule_numbers
+    counts = pace + PACE_WORDS
     notes = counts + COUNTS_WORDS * cells
-    rows = notes + NOTES_WORDS * cells
+    opened = notes + NOTES_WORDS * cells
+    rows = opened + cells
     listed = rows + ROW_WORDS * cells
     many = listed + H * S
     upper = many + H
@@ -121,9 +136,11 @@ def look(words: Words, own: Any) -> Memory:
         words[account:random].view(ACCOUNT),
         words[random:learner].view(np.uint64),
         floats[learner:rule],
-        floats[rule:counts],
+        floats[rule:pace],
+        Pace(words[pace:counts].view(PACE), floats[counts:counts]),
         words[counts:notes].view(COUNTS),
-        words[notes:rows].view(NOTES),
+        words[notes:opened].view(NOTES),
+        words[opened:rows],
         Model(
             sizes,
             words[rows:listed].view(ROW),
@@ -155,7 +172,8 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
     H, S, A = learner.shape
     cells, slots = H * S * A, pair.slots
     start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size
-    start += (COUNTS_WORDS + NOTES_WORDS + ROW_WORDS) * cells + 2 * H * S + H + (H + 1) * (2 * S + 1)
+    start += PACE_WORDS + (COUNTS_WORDS + NOTES_WORDS + 1 + ROW_WORDS) * cells
+    start += 2 * H * S + H + (H + 1) * (2 * S + 1)
     start += reservoir_words(slots, H * S)
     words = np.zeros(start + H * S, dtype=np.int64)
     words[:SIZES_WORDS].view(SIZES)[0] = H, S, A, H, passes
@@ -164,12 +182,15 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
     rewarding = learner.cells if learner.rewarding is None else learner.rewarding
     words[SIZES_WORDS : SIZES_WORDS + HEAD_WORDS].view(HEAD)[0] = (
         slots, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size, TIES[learner.ties],
-        learner.two_sided, few(S), start, costs.sum(), dearest, rewarding, learner.scale, learner.first_scale,
-        learner.log_constant, 0, 0, 0, OWN, 0, 0,
+        pair.exploits, pair.paced, pair.exploits and not pair.python_rule, learner.two_sided, few(S), start,
+        costs.sum(), 0, dearest, rewarding, learner.scale, learner.first_scale, np.nan, learner.log_constant,
+        0, 0, 0, OWN, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = learner.numbers, pair.rule_numbers
     memory.counts["cost"] = costs.ravel()
+    memory.open[:] = 1
+    fresh_pace(memory.pace.state)
     memory.random[0] = key
     memory.values.upper[:H] = np.arange(H, 0, -1.0)[:, np.newaxis]  # what is not known may be worth the most
     return words
@@ -224,13 +245,59 @@ def has_room(m: Memory) -> bool:
 
 
 @inlined
+def current_log(m: Memory) -> float:
+    """L_t of the episode that the learner plans or has just planned."""
+    return log_term(m.head[0].log_constant, m.head[0].clock + 1)
+
+
+@inlined
+def question_about(m: Memory, cell: int, logs: float) -> Question:
+    """What the rule may know about a cell; `logs` is L_t."""
+    counts, head = m.counts[U(cell)], m.head[0]
+    granted, spent = m.account[0].granted, m.account[0].spent
+    spread = variance_of(m.notes[U(cell)].squares, counts.answered)
+    return Question(
+        head.clock + 1,
+        counts.asked,
+        reward_width(spread, counts.asked, logs),
+        counts.cost / UNIT,
+        head.total_cost / UNIT,
+        granted / UNIT if granted < UNLIMITED else math.inf,
+        spent / UNIT if spent < UNLIMITED else math.inf,
+        m.counts.size,
+        Units(counts.cost, head.total_cost, granted, spent),
+        None,
+        Step(cell, counts.visits, spread, logs, head.rewarding, head.seen_cost, m.counts, m.notes),
+        math.inf,
+        m.pace,
+        m.counts,
+    )
+
+
+@inlined
 def refresh(m: Memory, cell: int) -> None:
-    """Bring a cell's part of the optimistic model in line with its visits and answers."""
+    """Bring a cell in line with its visits, asks and answers: whether the rule would ask, and the optimistic model."""
+    if m.head[0].looks:
+        question = question_about(m, cell, current_log(m))
+        m.open[U(cell)] = asks_about(m.own, m.head[0].rule, m.rule, question)
+    elif m.head[0].exploits:
+        m.open[U(cell)] = UNKNOWN
+    renew(m, cell)
+
+
+@inlined
+def renew(m: Memory, cell: int) -> None:
+    """Bring a cell's part of the optimistic model in line. Where the rule would decline, rewards have no bonus.
+
+    Where a rule exploits, the bonus shrinks with asks: one that nobody answers does not stay promising for ever.
+    """
     head, row, counts = m.head[0], m.model.rows[U(cell)], m.counts[U(cell)]
-    n, visits = counts.answered, counts.visits
+    n, visits = counts.asked if head.exploits else counts.answered, counts.visits
     scale = head.scale if n > 0 else head.first_scale
-    root = scale * reward_root(variance_of(m.notes[U(cell)].squares, n), n)
-    linear = scale * reward_linear(n)
+    root = linear = 0.0
+    if m.open[U(cell)]:
+        root = scale * reward_root(variance_of(m.notes[U(cell)].squares, counts.answered), n)
+        linear = scale * reward_linear(n)
     scale = head.scale if visits > 0 else head.first_scale
     more_root, more_linear = model_bonus(m.own, head.learner, m.learner, visits)
     row.root = root + scale * more_root
@@ -239,12 +306,32 @@ def refresh(m: Memory, cell: int) -> None:
     row.since = -math.inf  # what was seen of its successors is out of date
 
 
+@apart
+def look_around(m: Memory) -> None:
+    """Ask the rule about every cell anew, if its signal has changed since the last time."""
+    signal = signal_of(m.own, m.head[0].rule, m.rule, question_about(m, 0, current_log(m)))
+    if signal != m.head[0].signal:
+        m.head[0].signal = signal
+        for cell in range(m.counts.size):
+            refresh(m, cell)
+
+
 @compiled
-def refresh_all(words: Words, own: Any) -> None:
+def set_open(words: Words, own: Any, cells: NDArray[np.bool_]) -> None:
+    """Where a rule in plain Python would ask, (M,)."""
+    m = look(words, own)
+    for cell in range(cells.size):
+        if m.open[cell] != cells[cell]:
+            m.open[cell] = cells[cell]
+            renew(m, cell)
+
+
+@compiled
+def renew_all(words: Words, own: Any) -> None:
     """Bring the whole model in line."""
     m = look(words, own)
     for cell in range(m.counts.size):
-        refresh(m, cell)
+        renew(m, cell)
 
 
 @inlined
@@ -292,6 +379,9 @@ def was_seen(m: Memory, h: int, s: int) -> bool:
 def list_states(words: Words) -> None:
     """List the states that were visited at each step, from the counts of visits."""
     m = look(words, None)
+    m.head[0].seen_cost = 0
+    for cell in range(m.counts.size):
+        m.head[0].seen_cost += m.counts[cell].cost if m.counts[cell].visits > 0 else 0
     for h in range(m.sizes[0].horizon):
         m.model.many[h] = 0
         for s in range(m.sizes[0].states):
@@ -311,6 +401,8 @@ def visit(m: Memory, h: int, s: int, a: int, after: int) -> None:
             place -= 1
         m.model.listed[h, place] = s
         m.model.many[h] += 1
+    if m.counts[U(first + a)].visits == 0:
+        m.head[0].seen_cost += m.counts[U(first + a)].cost
     m.counts[U(first + a)].visits += 1
     if after >= 0:
         count_transition(m, first + a, after)
@@ -337,3 +429,7 @@ def restore_transition(words: Words, cell: int, after: int, times: float) -> Non
         m.model.weight[k + after] = times
     else:
         m.model.weight[k + 2 * count - 1] = times
+
+
+question_now = getattr(question_about, "py_func", question_about)  # the same, for use from Python
+log_now = getattr(current_log, "py_func", current_log)

@@ -5,32 +5,35 @@ What is remembered, and how, is in memory.py.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.episodic.learner import log_term
-from sparingly.episodic.memory import OWN, Floats, Integers, Memory, Words, look, refresh, take_answer, visit, was_seen
+from sparingly.episodic.memory import (
+    OWN,
+    Floats,
+    Integers,
+    Memory,
+    Words,
+    asks_about,
+    current_log,
+    look,
+    look_around,
+    question_about,
+    refresh,
+    take_answer,
+    visit,
+    was_seen,
+)
 from sparingly.episodic.value_iteration import BEST, BOTH, U, Values, induce
-from sparingly.ledger import UNIT, UNLIMITED, can_pay, charge
+from sparingly.ledger import can_pay, charge
 from sparingly.numba_support import apart, compiled, inlined
-from sparingly.protocol import Question, Step, Units
 from sparingly.randomness import uniform
-from sparingly.rules import RULES
-from sparingly.rules.dispatch import kinds_for, ladder
+from sparingly.rules.balanced import count_excess
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.intervals import reward_width, variance_of
 from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED
-
-asks_about = ladder("asks", RULES, kinds_for(RULES, "episodic"), "question")
-
-
-@inlined
-def current_log(m: Memory) -> float:
-    """L_t of the episode that the learner plans or has just planned."""
-    return log_term(m.head[0].log_constant, m.head[0].clock + 1)
 
 
 @inlined
@@ -59,6 +62,8 @@ def make_plan(m: Memory) -> int:
     """
     if not begin(m):
         return -1
+    if m.head[0].looks:
+        look_around(m)
     head, top, logs = m.head[0], m.sizes[0].horizon - 1, current_log(m)
     ties = head.random_ties == 1
     if head.two_sided:
@@ -94,33 +99,14 @@ def action_of(m: Memory, h: int, s: int) -> int:
 
 
 @inlined
-def question_about(m: Memory, cell: int, logs: float) -> Question:
-    """What the rule may know about a visited cell; `logs` is L_t."""
-    counts, head = m.counts[U(cell)], m.head[0]
-    granted, spent = m.account[0].granted, m.account[0].spent
-    spread = variance_of(m.notes[U(cell)].squares, counts.answered)
-    return Question(
-        head.clock + 1,
-        counts.asked,
-        reward_width(spread, counts.asked, logs),
-        counts.cost / UNIT,
-        head.total_cost / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        m.counts.size,
-        Units(counts.cost, head.total_cost, granted, spent),
-        None,
-        Step(cell, counts.visits, spread, logs, head.rewarding, m.counts, m.notes),
-    )
-
-
-@inlined
 def settle(m: Memory, cell: int, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how it ended."""
     if not wanted:
         return UNASKED
     if not charge(m.account, m.counts[U(cell)].cost):  # E7: the ledger is PaperMatching's guard
         return DENIED
+    if m.head[0].paced:
+        count_excess(m.pace.state, m.counts[U(cell)].asked, m.counts[U(cell)].cost)
     m.counts[U(cell)].asked += 1
     return ANSWERABLE
 
@@ -228,7 +214,3 @@ def step_settle(words: Words, cell: int, wanted: bool) -> bool:
 def step_conclude(words: Words, own: Any, path: Integers, asks: NDArray[np.bool_]) -> None:
     """Count the visits of the episode."""
     conclude(look(words, own), path, asks, False)
-
-
-question_now = getattr(question_about, "py_func", question_about)  # the same, for use from Python
-log_now = getattr(current_log, "py_func", current_log)

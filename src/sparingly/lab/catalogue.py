@@ -1,6 +1,6 @@
 """The names that experiment files may use: learners, rules, budgets, contexts, rewards, problems.
 
-A part is written as a name ("ExactMatching"), or as a table with `type` and its parameters.
+A part is written as a name ("BalancedMatching"), or as a table with `type` and its parameters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo: three rules on a benign stream and on the paper's adversarial one."""
+"""The demo: five rules on benign streams, with few asks and with many, and on the paper's adversarial one."""
 
 from __future__ import annotations
 
@@ -6,26 +6,35 @@ from sparingly.budgets import Fixed
 from sparingly.lab.experiment import Experiment
 from sparingly.learners import UCB1
 from sparingly.problems import Arms, greedy_trap, worse_labelling
-from sparingly.rules import ExactMatching, Greedy, PaperMatching
+from sparingly.rules import Always, BalancedMatching, ExactMatching, Greedy, PaperMatching
 
-RULES = (Greedy(), PaperMatching(), ExactMatching())
+RULES = {
+    "ask until spent, then play the best mean": Always(),
+    "Greedy": Greedy(),
+    "PaperMatching": PaperMatching(),
+    "ExactMatching": ExactMatching(),
+    "BalancedMatching": BalancedMatching(),
+}
 
 
 def experiments() -> tuple[Experiment, ...]:
     """Ten stochastic arms with a fixed budget; adversarial contexts, labelled against the learner."""
-    arms, contextual = UCB1(arms=10, ties="random"), UCB1(arms=2, contexts=2)
+    arms, contextual = UCB1(arms=10, scale=0.3), UCB1(arms=2, contexts=2, scale=0.3)
     trap = greedy_trap("contexts", good_arm=worse_labelling(contextual))
-    return (
+    benign = [
         Experiment(
-            title="benign: ten arms, 10,000 asks for 100,000 rounds",
+            title=f"benign: ten arms, {budget:,} asks",
             problem=Arms([0.6] + [0.5] * 9),
-            budget=Fixed(10_000),
-            policies=tuple((type(rule).__name__, arms, rule) for rule in RULES),
-        ),
-        Experiment(
-            title="adversarial: contexts watch the budget",
-            problem=trap.problem,
-            budget=trap.budget,
-            policies=tuple((type(rule).__name__, contextual, rule) for rule in RULES),
-        ),
+            budget=Fixed(budget),
+            policies=tuple((label, arms, rule) for label, rule in RULES.items()),
+            runs=100,
+        )
+        for budget in (1_000, 10_000)
+    ]
+    adversarial = Experiment(
+        title="adversarial: contexts watch the budget",
+        problem=trap.problem,
+        budget=trap.budget,
+        policies=tuple((label, contextual, rule) for label, rule in RULES.items()),
     )
+    return (*benign, adversarial)

@@ -5,7 +5,7 @@ rounds = 100_000
 budget = { type = "Fixed", amount = 10_000 }
 problem = { type = "Arms", means = [0.6, 0.5, 0.5] }
 learners = ["UCB1"]
-rules = ["Greedy", "PaperMatching", "ExactMatching"]
+rules = ["Greedy", "PaperMatching", "ExactMatching", "BalancedMatching"]
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sparingly.simulation.simulate import Simulation, simulate
 from sparingly.validation import choice, whole
 
 T = TypeVar("T")
+RULES = ["Greedy", "PaperMatching", "ExactMatching", "BalancedMatching"]  # unless a file names others
 KEYS = ("title", "rounds", "runs", "seed", "checkpoints", "spacing", "problem", "budget", "learners", "rules")
 
 
@@ -92,7 +93,7 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     ]
     made_rules = [
         (_label(entry), catalogue.build(catalogue.RULES, "rule", entry))
-        for entry in _listed(data.get("rules", ["Greedy", "PaperMatching", "ExactMatching"]), "rules")
+        for entry in _listed(data.get("rules", RULES), "rules")
     ]
     policies = [
         (rule_label if len(made_learners) == 1 else f"{learner_label} · {rule_label}", learner, rule)

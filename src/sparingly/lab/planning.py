@@ -35,7 +35,7 @@ GOAL = 0.95  # of the reward of asking always
 HALVINGS = 5  # of a log: learn on one half, evaluate on the other
 REDRAWS = 2_000  # bootstrap samples of the runs, for the interval of the budget that is needed
 UNIFORM = "uniform"
-RULES = ("ExactMatching", "Greedy", UNIFORM)
+RULES = ("BalancedMatching", "ExactMatching", "Greedy", UNIFORM)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _notes_on_silent_rules(
             notes.append(
                 f"{name} asks nothing with a budget of {silent[-1]:g}{' or less' if len(silent) > 1 else ''}: a "
                 "matching rule asks if the budget could bring everything to the same precision, and there are "
-                f"{unknown:,} unknowns. Try more, describe the data with fewer, or use Always"
+                f"{unknown:,} unknowns. Try more, describe the data with fewer, or use BalancedMatching"
             )
     return notes
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.lab.experiment import Experiment, experiment_from, from_toml
+from sparingly.lab.experiment import RULES, Experiment, experiment_from, from_toml
 from sparingly.simulation.simulate import choose_checkpoints, make_simulator, simulate
 from sparingly.validation import shown, whole
 
@@ -41,7 +41,7 @@ INNER: Mapping[str, catalogue.Catalogue] = {
     "contexts": catalogue.CONTEXTS, "initial": catalogue.CONTEXTS,
     "arms": catalogue.FEATURES, "rewards": catalogue.REWARDS,
 }  # fmt: skip
-DEFAULTS: Mapping[str, Any] = {"rule": ["Greedy", "PaperMatching", "ExactMatching"]}
+DEFAULTS: Mapping[str, Any] = {"rule": RULES}
 KEYS = ("title", *NUMBERS, "seeds", *(key for part in PARTS for key in (part, f"{part}s")))
 MOST_CELLS = 1_000_000
 

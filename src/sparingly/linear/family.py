@@ -19,6 +19,8 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
+    restore_pace,
+    saved_pace,
     with_given_costs,
 )
 from sparingly.linear import round as rounds
@@ -30,9 +32,9 @@ from sparingly.linear.oful import OFUL
 from sparingly.numba_support import from_python
 from sparingly.protocol import FeatureLearner, Outcome
 from sparingly.randomness import keys
-from sparingly.rules.dispatch import no_bar
+from sparingly.rules.dispatch import NO_REASON, no_bar
 from sparingly.rules.rule import as_function
-from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent
+from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent, explain
 from sparingly.validation import number
 
 Floats = NDArray[np.float64]
@@ -116,8 +118,8 @@ class LinearFamily(BaseFamily):
         """One round: in one compiled call, or step by step where a part is in plain Python."""
         if self.by_steps:
             return self._play(context) if self.python is None else self.whole_or_not_at_all(self._play, context)
-        action, ask, width, threshold = self._decide(self.words, self.own, context)
-        return action, ask, width, threshold, self._ticket(context, action) if ask else None
+        action, ask, width, threshold, why = self._decide(self.words, self.own, context)
+        return action, ask, width, threshold, why, self._ticket(context, action) if ask else None
 
     def _step(self, function: Any, *arguments: Any) -> Any:
         """One of the steps of a round, on this memory."""
@@ -130,8 +132,10 @@ class LinearFamily(BaseFamily):
         else:
             proposed = self._action(plain, plain.state, X, int(m.head["clock"][0]) + 1)
             question = self._step(rounds.question_by_words, X, proposed)
+        if self.pair.paced:
+            question = question._replace(pace=m.pace)
         bar = math.nan if self.pair.python_rule else 2.0 * reach * self.bar(question)
-        wanted = bool(self.asks(question))
+        wanted, reason = bool(self.asks(question)), NO_REASON if self.reason is None else self.reason(question)
         if plain is None:
             a, ending = self._step(rounds.settle_by_words, X, proposed, wanted)
         else:
@@ -140,7 +144,13 @@ class LinearFamily(BaseFamily):
         self.made[0] += 1
         threshold = bar if self.pair.python_rule else consistent(bar, width, ending)
         ask = bool(ending == ANSWERABLE)
-        return int(a), ask, float(width), float(threshold), self._ticket(X, a) if ask else None
+        why = explain(self.pair.slots > 0, self.pair.exploits, self.answered, reason, ending)
+        return int(a), ask, float(width), float(threshold), int(why), self._ticket(X, a) if ask else None
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything was answered yet."""
+        return bool(self.memory.known.sizes["tr"][0] > self.memory.head["ridge"][0] * self.memory.head["dim"][0])
 
     def _settle(self, plain: PlainLearner, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
         """For a learner in plain Python. Greedy keeps its states, or acts by one of the past (Algorithm 1)."""
@@ -149,6 +159,9 @@ class LinearFamily(BaseFamily):
             state, t = plain.draw()
             return self._action(plain, state, X, t), UNASKED
         ending = self._step(rounds.count_by_words, X, a, wanted)
+        exploit = getattr(plain.learner, "exploit", None) if self.pair.exploits else None
+        if exploit is not None and ending != ANSWERABLE:
+            a = self.check_choice(exploit(plain.state, X.copy(), a), X.shape[0], "a row", "exploit")
         if self.pair.slots > 0:
             m.reservoir.seen[0] += 1
             plain.keep(int(m.head["clock"][0]), int(m.reservoir.seen[0]))
@@ -158,25 +171,31 @@ class LinearFamily(BaseFamily):
         return self.check_choice(plain.learner.choose(state, X.copy(), t, plain.random), X.shape[0], "a row")
 
     def _ticket(self, context: Floats, action: int) -> Floats:
-        """The features of an action, and its price in millionths behind them, (d + 1,)."""
+        """The features of an action, its price in millionths behind them, (d + 1,); for a reserve its gain as well."""
         prices = self.memory.price
-        return np.append(context[action], float(prices[action if prices.size > 1 else 0]))
+        ticket = np.append(context[action], float(prices[action if prices.size > 1 else 0]))
+        return np.append(ticket, self.memory.pace.state["last_gain"][0]) if self.pair.paced else ticket
+
+    def _row_of(self, ticket: Floats) -> Floats:
+        """The features of a ticket."""
+        return ticket[: self.learner.dim]
 
     def count_ask(self, context: Floats, action: int) -> Floats:
         """Count an ask that was decided elsewhere; its ticket."""
-        ticket = self._ticket(context, action)
-        rounds.count_ask(self.words, ticket[:-1], int(ticket[-1]))
-        return ticket
+        price = int(self._ticket(context, action)[self.learner.dim])
+        self._step(rounds.count_ask, context[action], price)
+        return self._ticket(context, action)
 
     def take_back(self, ticket: Floats) -> None:
         """Undo an ask that nobody has seen."""
-        rounds.take_back(self.words, ticket[:-1], int(ticket[-1]))
+        gain = float(ticket[-1]) if self.pair.paced else 0.0
+        rounds.take_back(self.words, self._row_of(ticket), int(ticket[self.learner.dim]), gain)
 
     def learn(self, ticket: Floats, reward: float) -> None:
         """Take in one answer."""
         if self.plain is not None:
-            self.plain.learner.learn(self.plain.state, ticket[:-1].copy(), reward)
-        rounds.learn(self.words, ticket[:-1], reward)
+            self.plain.learner.learn(self.plain.state, self._row_of(ticket).copy(), reward)
+        rounds.learn(self.words, self._row_of(ticket), reward)
 
     def check_reward(self, reward: object) -> float:
         """Any finite number."""
@@ -240,6 +259,7 @@ class LinearFamily(BaseFamily):
             named[f"{which}_numbers"] = e.sizes.view(np.float64)
         head = m.head[0]
         named["counters"] = np.array([m.reservoir.seen[0], head.decisions, head.clock])
+        named |= saved_pace(self.pair, m.pace) | ({"sample": m.sample} if self.pair.paced else {})
         return named if self.python is None else named | {"custom": self.python.snapshot()}
 
     def restore(self, parts: dict[str, Any]) -> None:
@@ -257,6 +277,9 @@ class LinearFamily(BaseFamily):
                 fill(getattr(e, name), parts[f"{which}_{name}"])
             fill(e.sizes.view(np.float64), parts[f"{which}_numbers"])
         m.reservoir.seen[0], m.head["decisions"][0], m.head["clock"][0] = parts["counters"]
+        restore_pace(self.pair, m.pace, parts)
+        if self.pair.paced:
+            fill(m.sample, parts["sample"])
         if self.python is not None:
             self.python.restore(parts["custom"])
 
@@ -267,7 +290,7 @@ class LinearFamily(BaseFamily):
         """Refuse a ledger that does not add up, and tickets that are none."""
         check_spending(self.account, [], [])
         for x in tickets:
-            if x.shape != (self.learner.dim + 1,) or not np.isfinite(x).all():
+            if x.shape != (self.learner.dim + 1 + self.pair.paced,) or not np.isfinite(x).all():
                 raise UnreadableFile(f"the features of an awaited decision are not {self.learner.dim} finite numbers")
-            if x[-1] not in self.memory.price:
+            if x[self.learner.dim] not in self.memory.price:
                 raise UnreadableFile("an awaited decision has a price that no action has")

@@ -16,6 +16,7 @@ from sparingly.ledger import charge
 from sparingly.linear.memory import Memory, Words, look
 from sparingly.linear.round import (
     EVEN,
+    best_estimate,
     keep_policy,
     past_action,
     play_round,
@@ -118,7 +119,7 @@ def fixed_round(m: Memory, truth: TrueLinear, X: Floats, fixed: FixedSet, asks: 
         fixed.past[0] = -1
     head.clock += 1
     if not wanted or not charge(m.account, price):
-        return a, False
+        return best_estimate(m, X, a) if head.exploits else a, False
     shrink = 1.0 / (1.0 + fixed.square[a])
     take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, asks))
     if m.known.sizes[0].stale == 0.0:

@@ -15,12 +15,16 @@ from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.linear.ellipsoid import SIZES, Ellipsoid, reset
 from sparingly.numba_support import compiled, inlined, record
 from sparingly.randomness import Stream
+from sparingly.rules.balanced import least_asks
 from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
 from sparingly.tabular.learner import TIES
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+SAMPLED = 32  # how many of the rows that were proposed last are kept, to tell what an ask would teach about others
 
 HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed for life; then two counters
     dim=np.int64,  # d
@@ -31,11 +35,17 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     rule=np.int64,  # its number in the registry
     rule_numbers=np.int64,  # how many parameters it has
     random_ties=np.int64,  # 1 if ties are broken at random
+    exploits=np.int64,  # 1 if the best estimate is played where nothing is asked
+    paced=np.int64,  # 1 if the rule keeps a pace
+    scores=np.int64,  # how many scores it keeps,
+    sampled=np.int64,  # and N, how many of the rows that were proposed last
+    by_asks=np.int64,  # 1 if exploration shrinks with asks, rather than with answers
     together=np.int64,  # 1 if every answer comes at once, so that one ellipsoid serves learner and rule
     cheapest=np.int64,  # the least price that is not 0, in millionths
     dearest=np.int64,  # the largest price
     ridge=np.float64,  # λ
     length=np.float64,  # L
+    least=np.float64,  # with fewer asks than this, exact matching promises nothing
     scale=np.float64,  # of the bonus
     decisions=np.int64,  # made so far
     clock=np.int64,  # rounds that the learner has lived through
@@ -52,6 +62,8 @@ class Memory(NamedTuple):
     random: Stream  # (1,)
     learner: Floats  # its parameters, as the functions take them
     rule: Floats  # its parameters
+    pace: Pace  # what the rule remembers, if it keeps a pace,
+    sample: Floats  # (N, d) and the rows that were proposed last
     price: Integers  # (K,) of asking about each action, in millionths; (1,) if all are equal
     sum: Floats  # (d,) Σ x R
     y: Floats  # (d,) and
@@ -73,7 +85,10 @@ def look(words: Words, own: Any) -> Memory:
     random = HEAD_WORDS + ACCOUNT_WORDS
     learner = random + 1
     rule = learner + head[0].learner_numbers
-    price = rule + head[0].rule_numbers
+    pace = rule + head[0].rule_numbers
+    scores = pace + PACE_WORDS
+    sample = scores + head[0].scores
+    price = sample + head[0].sampled * d
     total = price + head[0].prices
     y = total + d
     work = y + d
@@ -92,7 +107,9 @@ def look(words: Words, own: Any) -> Memory:
         words[HEAD_WORDS:random].view(ACCOUNT),
         words[random:learner].view(np.uint64),
         floats[learner:rule],
-        floats[rule:price],
+        floats[rule:pace],
+        Pace(words[pace:scores].view(PACE), floats[scores:sample]),
+        floats[sample:price].reshape((head[0].sampled, d)),
         words[price:total],
         floats[total:y],
         floats[y:work],
@@ -127,18 +144,22 @@ def remember(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -
     """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both."""
     d, prices = learner.dim, cost_in_units([1.0] if learner.costs is None else learner.costs)
     size = HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size + prices.size
+    scores, sampled = (SCORES, SAMPLED) if pair.paced and not pair.python_learner else (0, 0)
+    size += PACE_WORDS + scores + sampled * d
     ellipsoid, policy = 3 * d * d + SIZES_WORDS, d + d * d + 1
     size += 3 * d + d * d + 1 + (1 if together else 2) * ellipsoid + reservoir_words(pair.slots, policy)
     words = np.zeros(size, dtype=np.int64)
     positive = prices[prices > 0]
     words[:HEAD_WORDS].view(HEAD)[0] = (
         d, pair.slots, prices.size, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[learner.ties], together, positive.min() if positive.size else 0, prices.max(), learner.ridge,
-        learner.length, learner.scale, 0, 0,
+        TIES[learner.ties], pair.exploits, pair.paced, scores, sampled, pair.exploits and prices.min() > 0, together,
+        positive.min() if positive.size else 0, prices.max(), learner.ridge, learner.length,
+        least_asks(d, learner.length, learner.ridge), learner.scale, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:], memory.price[:] = learner.numbers, pair.rule_numbers, prices
     memory.random[0] = key
+    fresh_pace(memory.pace.state)
     start(words)
     return words
 

@@ -64,7 +64,7 @@ class OFUL(LinearLearner, radius=radius):
     norm: float = 1.0
     radius: str = "determinant"
     scale: float = 1.0
-    ties: str = "first"
+    ties: str = "random"
     costs: Any = None
 
     derived = ("by_determinant", "doubt", "first_log_det", "bias")

@@ -11,22 +11,25 @@ from typing import Any
 import numpy as np
 
 from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
-from sparingly.linear.ellipsoid import add, freshen, norm_in, remove
+from sparingly.linear.ellipsoid import Ellipsoid, add, freshen, norm_in, remove
 from sparingly.linear.learners import LEARNERS
 from sparingly.linear.memory import Floats, Memory, Words, look
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question, Row, Units
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import RULES
-from sparingly.rules.dispatch import kinds_for, ladder, no_bar
+from sparingly.rules.dispatch import NO_REASON, kinds_for, ladder, no_bar, no_reserve
 from sparingly.rules.greedy import draw_slot, offer, store
-from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent
+from sparingly.rules.pacing import take_score
+from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent, explain
 from sparingly.vectors import dot, multiply
 
 EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
 
 radius_of = ladder("radius", LEARNERS, kinds_for(LEARNERS, "radius"), "rounds, log_det")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "linear"), "question")
+reason_of = ladder("reason_for_row", RULES, kinds_for(RULES, "reason_for_row", "linear", NO_REASON), "question")
+reserves = ladder("reserves", RULES, kinds_for(RULES, "reserves", "linear", no_reserve), "question")
 bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", no_bar), "question")
 
 
@@ -45,28 +48,29 @@ def radius(m: Memory) -> float:
 @apart
 def choose(
     X: Floats, theta: Floats, inverse: Floats, bonus: float, stretch: float, y: Floats, random_ties: bool,
-    random: Stream,
-) -> int:  # fmt: skip
-    """The row of X (A, d) with the largest ⟨x, θ̂⟩ + bonus·‖x‖ in V⁻¹.
+    random: Stream, both: bool,
+) -> tuple[int, float]:  # fmt: skip
+    """The row of X (A, d) with the largest ⟨x, θ̂⟩ + bonus·‖x‖ in V⁻¹; and the next largest index, if `both`.
 
-    A row whose index cannot reach the best so far, even if x lay along the longest axis (‖x‖² · stretch), is passed
+    A row whose index cannot reach what is looked for, even if x lay along the longest axis (‖x‖² · stretch), is passed
     over: that is exact, and most rows cost d operations instead of d².
     """
-    best, top, tied, even = 0, -math.inf, 1, 0.0
+    best, top, second, tied, even = 0, -math.inf, -math.inf, 1, 0.0
     for a in range(X.shape[0]):
         x = X[a]
         value = dot(x, theta)
-        if value + bonus * math.sqrt(dot(x, x) * stretch) * (1.0 + 1e-9) < top:
+        if value + bonus * math.sqrt(dot(x, x) * stretch) * (1.0 + 1e-9) < (second if both else top):
             continue
         multiply(inverse, x, y)
         value += bonus * math.sqrt(max(dot(x, y), 0.0))
+        second = max(second, min(top, value))
         if value > top + even:
             best, top, tied, even = a, value, 1, EVEN * (1.0 + abs(value))
         elif value >= top - even and random_ties:
             tied += 1
             if uniform(random) * tied < 1.0:  # each of the tied stays with probability 1/tied
                 best = a
-    return best
+    return best, second
 
 
 @apart
@@ -78,10 +82,46 @@ def keep_policy(m: Memory, bonus: float) -> None:
 
 
 @inlined
-def own_action(m: Memory, X: Floats, bonus: float) -> int:
-    """What the learner's own policy does."""
-    random_ties = m.head[0].random_ties == 1
-    return choose(X, m.theta, m.known.inverse, bonus, m.known.sizes[0].stretch, m.y, random_ties, m.random)
+def explored(m: Memory) -> Ellipsoid:
+    """By what the learner explores: its answers or, where a rule exploits, its asks.
+
+    So it does not go on trying what nobody answers. The rule does not count asks that are free; with those, it is the
+    answers again.
+    """
+    return m.asked if m.head[0].by_asks else m.known
+
+
+@inlined
+def own_action(m: Memory, X: Floats, bonus: float) -> tuple[int, float]:
+    """What the learner's own policy does; and the index of the runner-up, if the rule keeps a pace."""
+    e, random_ties, both = explored(m), m.head[0].random_ties == 1, m.pace.scores.size > 0
+    return choose(X, m.theta, e.inverse, bonus, e.sizes[0].stretch, m.y, random_ties, m.random, both)
+
+
+@inlined
+def has_answers(m: Memory) -> bool:
+    """Whether anything was answered yet."""
+    return bool(m.known.sizes[0].tr > m.head[0].ridge * m.head[0].dim)
+
+
+@apart
+def best_estimate(m: Memory, X: Floats, a: int) -> int:
+    """The row with the highest ⟨x, θ̂⟩; row a, if there was no answer yet.
+
+    On the good event it loses no more than the width of the optimistic row a, as with arms.
+    """
+    if not has_answers(m):
+        return a
+    best, top, tied, even = a, -math.inf, 0, 0.0
+    for b in range(X.shape[0]):
+        value = dot(X[b], m.theta)
+        if value > top + even:
+            best, top, tied, even = b, value, 1, EVEN * (1.0 + abs(value))
+        elif value >= top - even and m.head[0].random_ties:
+            tied += 1
+            if uniform(m.random) * tied < 1.0:
+                best = b
+    return best
 
 
 @inlined
@@ -89,10 +129,11 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
     """Act with a uniformly drawn past policy; before there is one, with the initial policy."""
     slot, d = draw_slot(m.reservoir, m.random), m.theta.size
     if slot < 0:
-        return own_action(m, X, bonus)
+        return own_action(m, X, bonus)[0]
     policy = m.reservoir.policies[slot].view(np.float64)
     inverse, stretch = policy[d : d + d * d].reshape((d, d)), 1.0 / m.head[0].ridge
-    return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, m.head[0].random_ties == 1, m.random)
+    ties = m.head[0].random_ties == 1
+    return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]
 
 
 @inlined
@@ -110,7 +151,10 @@ def question_about(m: Memory, price: int, norm: float, radius: float) -> Questio
         spent / UNIT if spent < UNLIMITED else math.inf,
         head.dim,
         Units(price, price * head.dim, granted, spent),
-        Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest),
+        Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least),
+        None,
+        m.pace.state[0].score,
+        m.pace,
         None,
     )
 
@@ -126,12 +170,39 @@ def propose(m: Memory, X: Floats) -> tuple[int, Question]:
     """Start a round: the learner names its action, and what the rule may know about it."""
     freshen(m.asked, m.work)
     reach = radius(m)
-    a = own_action(m, X, m.head[0].scale * reach)
-    return a, question_about(m, price_of(m, a), norm_in(m.asked, X[a], m.y), reach)
+    bonus = m.head[0].scale * reach
+    a, rival = own_action(m, X, bonus)
+    norm = norm_in(m.asked, X[a], m.y)
+    if m.pace.scores.size > 0:
+        remember_row(m, X[a])
+        take_score(m.pace, score(m, X[a], norm, bonus, rival))
+    return a, question_about(m, price_of(m, a), norm, reach)
 
 
 @inlined
-def settle(m: Memory, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
+def score(m: Memory, x: Floats, norm: float, bonus: float, rival: float) -> float:
+    """What an ask about x would be worth: by how much intervals overlap, times what it would teach about rows lately.
+
+    The overlap is UCB of the runner-up minus LCB of x; if it is negative, x is surely the best. The variance at a
+    row z falls by ⟨z, y⟩²/(1 + ⟨x, y⟩) with y = V⁻¹x, which `norm_in` has left in its place.
+    """
+    taught, sampled = 0.0, min(m.pace.state[0].seen + 1, m.sample.shape[0])
+    for i in range(sampled):
+        overlap = dot(m.sample[i], m.y)
+        taught += overlap * overlap
+    return (rival - dot(x, m.theta) + bonus * norm) * taught / (1.0 + norm * norm)
+
+
+@inlined
+def remember_row(m: Memory, x: Floats) -> None:
+    """Keep the row that the learner proposes in this round among the last ones."""
+    place = m.pace.state[0].seen % m.sample.shape[0]
+    for i in range(x.size):
+        m.sample[place, i] = x[i]
+
+
+@inlined
+def settle(m: Memory, X: Floats, a: int, question: Question, wanted: bool) -> tuple[int, int]:
     """The action in the end, and how the round ends: Greedy may act by its past, the ledger may refuse."""
     if m.head[0].slots > 0:
         bonus = m.head[0].scale * radius(m)
@@ -139,26 +210,44 @@ def settle(m: Memory, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
             return past_action(m, X, bonus), UNASKED
         keep_policy(m, bonus)  # Algorithm 1, lines 7–8
     m.head[0].clock += 1
-    return a, count(m, X[a], price_of(m, a), wanted)
+    ending = count(m, X[a], question, wanted)
+    if ending != ANSWERABLE and m.head[0].exploits:
+        a = best_estimate(m, X, a)
+    return a, ending
 
 
 @inlined
-def count(m: Memory, x: Floats, price: int, wanted: bool) -> int:
+def count(m: Memory, x: Floats, question: Question, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
+    price = question.units.cost
     if not wanted:  # Algorithm 2, line 6
         return UNASKED
     if not charge(m.account, price):
         return DENIED
+    if m.head[0].paced:
+        count_row(m, x, question)
     if price > 0 and not m.head[0].together:  # what is free uses up no potential, so the rule does not count it
         add(m.asked, x, m.y, m.work)
     return ANSWERABLE
+
+
+@inlined
+def count_row(m: Memory, x: Floats, question: Question) -> None:
+    """Note whether the reserve has paid for a row: the question is the one before the ask."""
+    state, price = m.pace.state[0], question.units.cost
+    state.last_gain = 0.0
+    if price > 0 and question.units.granted < UNLIMITED and reserves(m.own, m.head[0].rule, m.rule, question):
+        state.last_gain = math.log1p(question.row.norm * question.row.norm)
+        state.reserved += price
+        state.gain += state.last_gain
+        state.length += dot(x, x)
 
 
 @apart
 def play_round(m: Memory, X: Floats) -> tuple[int, int]:
     """One whole round: the action, and how it ended."""
     a, question = propose(m, X)
-    return settle(m, X, a, wants(m, question))
+    return settle(m, X, a, question, wants(m, question))
 
 
 @inlined
@@ -174,17 +263,19 @@ def take_answer(m: Memory, x: Floats, reward: float) -> None:
 
 
 @compiled
-def decide(words: Words, own: Any, X: Floats) -> tuple[int, bool, float, float]:
-    """One round for the Agent: (action, ask, width, threshold), both as intervals 2·l·‖x‖."""
+def decide(words: Words, own: Any, X: Floats) -> tuple[int, bool, float, float, int]:
+    """One round for the Agent: (action, ask, width, threshold, why), widths as intervals 2·l·‖x‖."""
     m = look(words, own)
     m.head[0].decisions += 1
     length = 2.0 * radius(m)
     proposed, question = propose(m, X)
     size, bar = question.row.norm, length * bar_of(m.own, m.head[0].rule, m.rule, question)
-    a, ending = settle(m, X, proposed, wants(m, question))
+    wanted, reason = wants(m, question), reason_of(m.own, m.head[0].rule, m.rule, question)
+    a, ending = settle(m, X, proposed, question, wanted)
     if a != proposed:
         size = norm_in(m.asked, X[a], m.y)
-    return a, ending == ANSWERABLE, length * size, consistent(bar, length * size, ending)
+    why = explain(m.head[0].slots > 0, m.head[0].exploits, has_answers(m), reason, ending)
+    return a, ending == ANSWERABLE, length * size, consistent(bar, length * size, ending), why
 
 
 @compiled
@@ -229,19 +320,29 @@ def learn(words: Words, x: Floats, reward: float) -> None:
 
 
 @compiled
-def count_ask(words: Words, x: Floats, price: int) -> None:
+def count_ask(words: Words, own: Any, x: Floats, price: int) -> None:
     """Count an ask that was decided elsewhere, as `count` would."""
-    m = look(words, None)
+    m = look(words, own)
+    freshen(m.asked, m.work)
+    if m.head[0].paced:
+        count_row(m, x, question_about(m, price, norm_in(m.asked, x, m.y), 1.0))
     spend(m.account, price, 1)
     if price > 0 and not m.head[0].together:
         add(m.asked, x, m.y, m.work)
 
 
 @compiled
-def take_back(words: Words, x: Floats, price: int) -> None:
-    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made."""
+def take_back(words: Words, x: Floats, price: int, gain: float) -> None:
+    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made.
+
+    `gain` is what it has added to log det V of the reserve, 0 if the reserve has not paid for it.
+    """
     m = look(words, None)
     refund(m.account, price)
+    if gain > 0.0:
+        m.pace.state[0].reserved -= price
+        m.pace.state[0].gain = max(m.pace.state[0].gain - gain, 0.0)  # rounding must not take it below 0
+        m.pace.state[0].length = max(m.pace.state[0].length - dot(x, x), 0.0)
     if price > 0 and not m.head[0].together:
         remove(m.asked, x)
 
@@ -252,13 +353,28 @@ def take_back(words: Words, x: Floats, price: int) -> None:
 @compiled
 def propose_by_words(words: Words, own: Any, X: Floats) -> tuple[int, Question]:
     """The learner names its action, and what the rule may know about it."""
-    return propose(look(words, own), X)
+    a, question = propose(look(words, own), X)
+    return a, bare(question)
+
+
+@inlined
+def bare(q: Question) -> Question:
+    """A question without its arrays, which compiled code cannot return."""
+    return Question(
+        q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, q.row, None, q.score,
+        None, None,
+    )  # fmt: skip
 
 
 @compiled
 def question_by_words(words: Words, own: Any, X: Floats, a: int) -> Question:
     """What the rule may know about an action that a learner in plain Python names."""
-    m = look(words, own)
+    return bare(question_now(look(words, own), X, a))
+
+
+@inlined
+def question_now(m: Memory, X: Floats, a: int) -> Question:
+    """What the rule may know about an action now."""
     freshen(m.asked, m.work)
     return question_about(m, price_of(m, a), norm_in(m.asked, X[a], m.y), radius(m))
 
@@ -266,7 +382,8 @@ def question_by_words(words: Words, own: Any, X: Floats, a: int) -> Question:
 @compiled
 def settle_by_words(words: Words, own: Any, X: Floats, a: int, wanted: bool) -> tuple[int, int]:
     """The action in the end, and how the round ends."""
-    return settle(look(words, own), X, a, wanted)
+    m = look(words, own)
+    return settle(m, X, a, question_now(m, X, a), wanted)
 
 
 @compiled
@@ -274,7 +391,7 @@ def count_by_words(words: Words, own: Any, X: Floats, a: int, wanted: bool) -> i
     """The same for a learner in plain Python, which keeps its own past."""
     m = look(words, own)
     m.head[0].clock += 1
-    return count(m, X[a], price_of(m, a), wanted)
+    return count(m, X[a], question_now(m, X, a), wanted)
 
 
 @compiled

@@ -9,6 +9,7 @@ from sparingly.rules.rule import Rule as Rule
 
 # isort: off
 # In the order in which lists and tables show them.
+from sparingly.rules.balanced import BalancedMatching as BalancedMatching
 from sparingly.rules.exact import ExactMatching as ExactMatching
 from sparingly.rules.paper import PaperMatching as PaperMatching
 from sparingly.rules.matching import Matching as Matching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sparingly.ledger import UNLIMITED
 from sparingly.numba_support import apart, compiled
@@ -65,6 +66,8 @@ class AdaptiveMatching(Rule, episodic=asks_step):
     """
 
     summary = "Episodes only: exact matching that puts the budget where noise and visits are."
+
+    explore: ClassVar[str] = "always"  # type: ignore[misc]  # no parameter: a plan cannot sum up over all cells for each
 
     share: float = 0.5
 

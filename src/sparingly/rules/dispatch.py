@@ -63,6 +63,7 @@ def kinds_for(registry: Sequence[type[Any]], name: str, within: str = "", otherw
 # Stand-ins for functions that are optional. What they return means that nothing is known.
 
 NO_LIMIT = -2  # of a rule that names no limit on counts
+NO_REASON = -1  # of a rule that says no more than whether it asks
 
 
 @inlined
@@ -78,6 +79,24 @@ def no_bar(rule: Any, question: Any) -> float:
 
 
 @inlined
+def no_streak(rule: Any, question: Any) -> int:
+    """Nothing is known of later asks."""
+    return 0
+
+
+@inlined
+def no_reserve(rule: Any, question: Any) -> bool:
+    """The rule keeps no reserve."""
+    return False
+
+
+@inlined
+def no_signal(rule: Any, question: Any) -> float:
+    """Any change of the budget may change what the rule says."""
+    return float(question.units.granted)
+
+
+@inlined
 def no_ceiling(learner: Any, level: float, now: int, rounds: int) -> float:
     """The level may grow to anything."""
     return math.inf
@@ -89,4 +108,15 @@ def no_earnings(learner: Any, answers: int, ahead: int, level: float) -> float:
     return -math.inf
 
 
-STAND_INS = {"limit": no_limit, "bar": no_bar, "ceiling": no_ceiling, "earned": no_earnings}
+STAND_INS = {
+    "limit": no_limit,
+    "bar": no_bar,
+    "streak": no_streak,
+    "reserves": no_reserve,
+    "promise": no_limit,
+    "reason": NO_REASON,
+    "reason_for_row": NO_REASON,
+    "signal": no_signal,
+    "ceiling": no_ceiling,
+    "earned": no_earnings,
+}

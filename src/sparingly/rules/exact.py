@@ -30,6 +30,12 @@ def limit(rule: ExactMatching, question: Question) -> int:
 
 
 @inlined
+def signal(rule: ExactMatching, question: Question) -> float:
+    """Nothing but the limit can change."""
+    return float(limit(rule, question))
+
+
+@inlined
 def asks_row(rule: ExactMatching, question: Question) -> bool:
     """R2: strictly above its bar; what is free uses up no potential."""
     return bool(question.row.norm > bar(rule, question) or question.units.cost == 0)
@@ -79,12 +85,12 @@ def exact_bar(
 
 
 @dataclass(frozen=True)
-class ExactMatching(Rule, tabular=asks, linear=asks_row, episodic=asks, limit=limit, bar=bar):
+class ExactMatching(Rule, tabular=asks, linear=asks_row, episodic=asks, limit=limit, bar=bar, signal=signal):
     """Ask if the budget could still pay for bringing every cell to this same precision: (n^q + 1)·C ≤ B(t).
 
     Safe for any adversary: no cell is ever asked for more than B/C times, so Σ c·n^q ≤ B. With OFUL: ask if the rest
     of the budget could pay for all asks that can still be as wide as this one (`exact_bar`). With UCBVI and ULCVI the
-    cells are the S·A·H of (h, s, a). The default.
+    cells are the S·A·H of (h, s, a).
     """
 
-    summary = "Ask if the budget could still pay for bringing everything to this precision. The default."
+    summary = "Ask if the budget could still pay for bringing everything to this precision."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sparingly.ledger import UNLIMITED
 from sparingly.numba_support import apart, inlined
 from sparingly.protocol import Question
 from sparingly.randomness import Stream, uniform
+from sparingly.reasons import ASKED, DENIED
 from sparingly.rules.rule import Rule
 from sparingly.validation import whole
 
@@ -75,13 +76,21 @@ def asks(rule: Greedy, question: Question) -> bool:
 
 
 @inlined
+def reason(rule: Greedy, question: Question) -> int:
+    """It asks just if the budget can pay."""
+    return ASKED if asks(rule, question) else DENIED
+
+
+@inlined
 def bar(rule: Greedy, question: Question) -> float:
     """No width is too small, as long as the budget can pay."""
     return 0.0 if asks(rule, question) else math.inf
 
 
 @dataclass(frozen=True)
-class Greedy(Rule, tabular=asks, linear=asks, episodic=asks, limit=UNLIMITED, bar=bar):
+class Greedy(
+    Rule, tabular=asks, linear=asks, episodic=asks, limit=UNLIMITED, bar=bar, reason=reason, reason_for_row=reason
+):
     """The greedy reduction (Algorithm 1): ask whenever the budget allows, and learn in those rounds only.
 
     In the other rounds act with a past policy, drawn uniformly. Only the law of that draw enters the expected
@@ -90,8 +99,10 @@ class Greedy(Rule, tabular=asks, linear=asks, episodic=asks, limit=UNLIMITED, ba
 
     summary = "Ask whenever the budget allows."
 
-    policies: int = 1
     reduction = True
+    explore: ClassVar[str] = "always"  # type: ignore[misc]  # no parameter: Algorithm 1 says what to play unasked
+
+    policies: int = 1
 
     @classmethod
     def examples(cls) -> tuple[Greedy, ...]:

@@ -73,5 +73,6 @@ class Matching(Rule, tabular=asks, linear=asks_row, episodic=asks_step, limit=li
         return (cls(alpha=1.0, beta=0.5),)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         number(self.alpha, "alpha", least=0.0, above=True)
         number(self.beta, "beta", least=0.0, most=1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from sparingly.ledger import UNIT, UNLIMITED
 from sparingly.numba_support import compiled, inlined
@@ -83,3 +83,6 @@ class PaperMatching(Rule, tabular=asks, linear=asks_row, episodic=asks_step, lim
     summary = "The paper's rule, for comparison."
 
     unit_costs_only = ("linear", "episodic")
+
+    _: KW_ONLY
+    explore: str = "always"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import hmac
 import re
 import tempfile
@@ -19,16 +18,19 @@ import structlog
 from msgspec import UNSET
 
 from sparingly.serve import contract, export, metrics, openapi, static, store, views
+from sparingly.serve.clock import TOLERANCE
+from sparingly.serve.connections import Connections
 from sparingly.serve.contract import (
     AgentBody,
     ChargeBody,
+    ConfirmBody,
     DecisionBody,
     FeedbackBody,
     GrantBody,
     NoBody,
 )  # fmt: skip
 from sparingly.serve.estimates import estimate_actions
-from sparingly.serve.factory import check_body, units_of
+from sparingly.serve.factory import check_body, stored_body, units_of
 from sparingly.serve.http import (
     PROBLEM,
     SAFE,
@@ -71,9 +73,11 @@ class Service:
     """
 
     def __init__(
-        self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False
-    ) -> None:
+        self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False,
+        connections: Connections | None = None,
+    ) -> None:  # fmt: skip
         self.store, self.token, self.paused = opened, token, paused
+        self.connections = Connections() if connections is None else connections
         self.writer = Writer(opened, timeout)
         self.metrics = metrics.Metrics(self)
         self._readers = ThreadPoolExecutor(4, "sparingly-reader")
@@ -98,17 +102,17 @@ class Service:
 
     async def start(self) -> None:
         """Start the background tasks. The store must be open."""
+        if self.paused:
+            await self.writer.pause_all()
         await self.writer.start()
         self._due_task = asyncio.create_task(self._look_for_due_asks())
-        if self.paused:
-            for record in await self._read(store.read_agents):
-                await self.writer.submit(Command(record.name, functools.partial(_pause, record.name)))
 
     async def _look_for_due_asks(self) -> None:
-        """Once a minute, find asks that expire although nobody has called their agent in this process."""
+        """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
         while True:
             with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
                 self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
+                self.writer.note_damage(await self._read(store.read_damaged))
             await asyncio.sleep(MINUTE)
 
     async def stop(self) -> None:
@@ -118,11 +122,15 @@ class Service:
         await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(TimeoutError):  # reads that take longer keep the store's locks until they are done
+            async with asyncio.timeout(1.0):
+                await asyncio.to_thread(self._readers.shutdown)
         self.store.close()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         path, label = scope["path"], "unknown"
+        request: Request | None = None
         try:
             request = Request(scope, receive)
             route = self._route(request, scope.get("raw_path") or path.encode())
@@ -135,6 +143,8 @@ class Service:
         except Exception as error:
             log.error("a request failed", path=path, exc_info=error)
             response = _error_response(InternalError("this should not have happened; the log has the details"), path)
+        if request is None or request.unread:  # do not read on for an answer that is known already
+            response.headers = (*response.headers, (b"connection", b"close"))
         await _send(send, response, receive)
         self.metrics.served(scope["method"], label, response.status, time.perf_counter() - started)
 
@@ -163,8 +173,9 @@ class Service:
             raise MisdirectedRequest("without a token no page from elsewhere is answered")
 
     def _has_token(self, request: Request) -> bool:
-        given = request.header(b"authorization") or b""
-        return self.token is None or hmac.compare_digest(given, b"Bearer " + self.token.encode())
+        scheme, _, given = (request.header(b"authorization") or b"").partition(b" ")
+        right = self.token is None or hmac.compare_digest(given.strip(b" "), self.token.encode())
+        return right and (self.token is None or scheme.lower() == b"bearer")
 
     # Helpers for the handlers.
 
@@ -190,7 +201,7 @@ class Service:
 
     async def _stored_agent(self, request: Request) -> tuple[AgentRecord, AgentBody]:
         record = await self._read(agent_named, request.parts[2])
-        return record, msgspec.json.decode(record.body, type=AgentBody)
+        return record, stored_body(record.body)
 
     def _submit(self, request: Request, work: Callable[[Batch], Any], **about: Any) -> Any:
         name = request.parts[2]
@@ -210,7 +221,7 @@ class Service:
         def work(batch: Batch) -> tuple[contract.Agent, int]:
             created = name not in batch.found and batch.create(_new_agent(name, body, batch.now))
             record = batch.live_agent(name).record
-            if not created and msgspec.json.decode(record.body, type=AgentBody) != body:
+            if not created and stored_body(record.body) != body:
                 raise Conflict(f"there is an agent {name} already, and it is another one; choose another name")
             return views.agent(record, batch.now), 201 if created else 200
 
@@ -218,12 +229,16 @@ class Service:
         return json_response(agent, status)
 
     async def get_agents(self, request: Request) -> Response:
-        records = await self._read(store.read_agents)
-        return json_response(contract.AgentList([views.agent(record, self.store.clock()) for record in records]))
+        query = request.query()
+        if query["after"] and not NAME.match(query["after"]):
+            raise Unprocessable("after must be the name of an agent: the `next` of the last page")
+        records, more = await self._read(store.read_agent_page, query["after"], query["limit"])
+        now, next_page = self.store.time.now(), records[-1].name if more else None
+        return json_response(contract.AgentList([views.agent(record, now) for record in records], next_page))
 
     async def get_agent(self, request: Request) -> Response:
         record, _ = await self._stored_agent(request)
-        return json_response(views.agent(record, self.store.clock()))
+        return json_response(views.agent(record, self.store.time.now()))
 
     async def delete_agent(self, request: Request) -> Response:
         name = request.parts[2]
@@ -338,7 +353,7 @@ class Service:
         record, _ = await self._stored_agent(request)
         places = views.places(record.seq, points)
         counters = await self._read(store.read_counters, record.id, places) if places else []
-        return json_response(views.history(record, counters, self.store.clock()))
+        return json_response(views.history(record, counters, self.store.time.now()))
 
     async def get_log(self, request: Request) -> Response:
         query = request.query()
@@ -349,7 +364,11 @@ class Service:
             return Response(kind=b"application/x-ndjson", stream=self._log_chunks(record, *first))
         folder = tempfile.TemporaryDirectory(prefix="sparingly-")
         path = Path(folder.name) / "log.parquet"
-        await self._run_in(self._exporters, export.write_parquet, record, query["after"], path)
+        try:
+            await self._run_in(self._exporters, export.write_parquet, record, query["after"], path)
+        except BaseException:
+            folder.cleanup()
+            raise
         disposition = (b"content-disposition", f'attachment; filename="{record.name}.parquet"'.encode())
         return Response(
             kind=b"application/vnd.apache.parquet", headers=(*SAFE, disposition), stream=_file_chunks(path, folder)
@@ -364,6 +383,25 @@ class Service:
 
     # The service itself.
 
+    async def get_clock(self, request: Request) -> Response:
+        return json_response(await self.writer.submit(Command("", lambda batch: views.clock(self.store.time))))
+
+    async def post_confirm(self, request: Request) -> Response:
+        body = await request.body(ConfirmBody)
+        given = round(body.now.timestamp() * 1_000_000)
+
+        def work(batch: Batch) -> None:
+            shown = self.store.clock()
+            if abs(shown - given) > TOLERANCE:
+                raise Conflict(
+                    f"the clock shows {views.time_of(shown)}, which is not the time that you give: set it right. It is "
+                    "trusted again by itself then"
+                )
+            self.store.confirm_clock()
+
+        await self.writer.submit(Command("", work))
+        return await self.get_clock(request)  # after the commit, so that it is followed
+
     async def get_health(self, request: Request) -> Response:
         return json_response(contract.Health("ok", __version__))
 
@@ -376,17 +414,20 @@ class Service:
             if not self._has_token(request):
                 reason = "the storage is in doubt"  # details, such as paths, only for callers with the token
             return json_response(contract.Health("unavailable", __version__, reason), 503)
-        if not self.writer.alive:
+        if self.writer.damaged or not self.writer.alive:
             reason = "a task has ended; restart the service"
+            if self.writer.damaged:
+                names = ", ".join(sorted(self.writer.damaged)[:5]) if self._has_token(request) else "some agents"
+                reason = f"{names}: the counters do not agree with the log; see the guide to deployment, Damage"
             return json_response(contract.Health("unavailable", __version__, reason), 503)
         return json_response(contract.Health("ok", __version__))
 
     async def get_metrics(self, request: Request) -> Response:
         try:
-            records = await self._read(store.read_agents, timeout=1.0)
+            await self._read(self.metrics.read_agents, timeout=1.0)
         except Unavailable:
-            records = []  # show the counters of the process anyway
-        return Response(self.metrics.text(records), kind=metrics.KIND)
+            self.metrics.agents = ()  # show the counters of the process anyway
+        return Response(self.metrics.text(), kind=metrics.KIND)
 
     async def get_document(self, request: Request) -> Response:
         return Response(self.static.document)
@@ -413,10 +454,6 @@ def _new_agent(name: str, body: AgentBody, now: int) -> AgentRecord:
     zero: dict[str, Any] = dict.fromkeys(AGENT_COLUMNS, 0)
     text, initial = msgspec.json.encode(body).decode(), units_of(body.budget.initial)
     return AgentRecord(**{**zero, "name": name, "body": text, "created": now, "last_at": now, "granted": initial})
-
-
-def _pause(name: str, batch: Batch) -> None:
-    batch.live_agent(name).pause(True)
 
 
 def _no_agent(name: str) -> NotFound:
@@ -447,9 +484,13 @@ async def _send(send: Send, response: Response, receive: Receive) -> None:
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.stream is not None:
         gone = asyncio.ensure_future(receive())  # the only message that can follow is a disconnect
-        async for chunk in response.stream:
-            if gone.done() and gone.result()["type"] == "http.disconnect":
-                break
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        gone.cancel()
+        try:
+            async for chunk in response.stream:
+                if gone.done() and gone.result()["type"] == "http.disconnect":
+                    break
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except Unavailable:
+            return  # without its end, so that the caller notices: the server breaks the connection
+        finally:
+            gone.cancel()
     await send({"type": "http.response.body", "body": response.body})

@@ -39,6 +39,7 @@ from sparingly.serve.sans_io import (
     Send,
     advance,
     agent_path,
+    all_agents,
     all_lines,
     all_pages,
     as_json,
@@ -160,8 +161,8 @@ class Methods(Generic[Transport]):
 
     @Single
     def agents(self) -> Result[contract.AgentList]:
-        """All agents."""
-        return self._call("GET", "v1/agents", contract.AgentList)
+        """All agents, however many pages they are."""
+        return all_agents(Call("GET", "v1/agents", contract.AgentList), self._policy)
 
     @Single
     def agent(self, name: str) -> Result[contract.Agent]:

@@ -7,6 +7,7 @@ docstrings of the classes included), and the client returns them.
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, cast
 
 import msgspec
@@ -14,7 +15,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sparingly import learners, rules
 
-LARGEST_BODY = 256 * 1024  # bytes
+LARGEST_BODY = 256 * 1024  # bytes, of an agent or a decision
+SMALL_BODY = 16 * 1024  # bytes, of everything else
 DEEPEST = 32  # levels of nesting in a body
 MOST_ACTIONS = 1_000
 MOST_CELLS = 100_000  # actions × contexts
@@ -48,12 +50,15 @@ LIMITS: dict[str, Any] = {  # of parameters by their names; others are numbers, 
     "alpha": Annotated[float, Meta(gt=0.0, le=1e6)],
     "beta": Annotated[float, Meta(ge=0.0, le=1.0)],
     "delta": Annotated[float, Meta(gt=0.0, lt=1.0)],
+    "explore": Literal["asked", "always"],
     "dim": Annotated[int, Meta(ge=1, le=256)],
+    "horizon": Annotated[int, Meta(ge=1, le=2**53)] | None,
     "length": Annotated[float, Meta(gt=0.0, le=1e6)],
     "noise": Annotated[float, Meta(ge=0.0, le=1e6)],
     "norm": Annotated[float, Meta(ge=0.0, le=1e6)],
     "policies": Annotated[int, Meta(ge=1, le=64)],
     "radius": Literal["determinant", "simple"],
+    "reserve": Annotated[float, Meta(ge=0.0, le=1.0)],
     "ridge": Annotated[float, Meta(gt=0.0, le=1e6)],
     "scale": Annotated[float, Meta(ge=0.0, le=1e6)],
     "ties": Literal["first", "random"],
@@ -69,6 +74,7 @@ def body_of(part: Any, **constants: Any) -> type[Body]:
             name_and_type = (field.name, LIMITS.get(field.name, kind))
             required = field.default is dataclasses.MISSING
             fields.append(name_and_type if required else (*name_and_type, field.default))
+    fields.sort(key=len)  # those without a default first
     namespace = {"__doc__": part.summary, **constants}
     options = {"tag_field": "type", "tag": part.__name__, "frozen": True, "module": __name__}
     made = msgspec.defstruct(part.__name__, fields, bases=(Body,), namespace=namespace, **options)
@@ -145,7 +151,7 @@ class AgentBody(Body, frozen=True):
     actions: Annotated[list[Label], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
     contexts: Annotated[list[Label], Meta(min_length=1, max_length=MOST_CELLS)] | None = None
     costs: Annotated[list[Cost], Meta(min_length=1, max_length=MOST_ACTIONS)] | None = None
-    rule: RuleBody = RULES["ExactMatching"]()
+    rule: RuleBody = RULES["BalancedMatching"]()
     budget: BudgetBody = BudgetBody()
     unanswered: Unanswered = Unanswered()
     rewards: Rewards = Rewards()
@@ -192,13 +198,23 @@ class ChargeBody(Body, frozen=True):
     amount: Amount
 
 
+class ConfirmBody(Body, frozen=True):
+    """The time by a clock that you trust. Confirms a held clock, if it shows the same to within a minute."""
+
+    now: Annotated[datetime, Meta(tz=True, examples=["2026-01-31T12:00:00Z"])]
+
+
 class NoBody(Body, frozen=True):
     """Nothing has to be said."""
 
 
 # Responses.
 
-Reason = Literal["width_reaches_threshold", "below_threshold", "budget_exhausted", "paused"]
+Reason = Literal[
+    "width_reaches_threshold", "reserve", "worth_it", "below_threshold", "budget_exhausted", "free_part_spent",
+    "better_rounds", "settled", "paused",
+]  # fmt: skip
+Chosen = Literal["explored", "exploited", "past_policy", "unknown"]
 Status = Literal["not_asked", "held", "open", "answered", "unanswered", "released", "expired"]
 
 
@@ -221,11 +237,13 @@ class Decision(Struct, frozen=True):
     action_index: int
     ask: bool
     reason: Reason
-    width: float  # of the interval around the action's value
+    width: float | None  # of the interval around the action's value; null: wider than a number can say
     threshold: float | None  # the rule asks at or above it; null: nothing is wide enough
     budget: Budget
     lease_expires_at: Time | None  # for a deferred ask: activate it before then
     decided_at: Time
+    chosen: Chosen | None = None  # how the action was chosen; null for decisions of version 0.1.0
+    explanation: str = ""  # both in words
 
 
 class Event(Struct, frozen=True):
@@ -238,7 +256,7 @@ class Event(Struct, frozen=True):
     action_index: int
     ask: bool
     reason: Reason
-    width: float
+    width: float | None
     threshold: float | None
     cost: float
     status: Status
@@ -249,6 +267,8 @@ class Event(Struct, frozen=True):
     decided_at: Time
     due_at: Time | None  # when a held ask expires, or an open one is closed
     answered_at: Time | None
+    chosen: Chosen | None = None
+    explanation: str = ""
 
 
 class EventList(Struct, frozen=True):
@@ -289,7 +309,7 @@ class Estimate(Struct, frozen=True):
     high: float | None
     asked: int | None  # null where features tell actions apart: they are not counted one by one
     answered: int | None
-    width: float  # as the rule sees it, by asks
+    width: float | None  # as the rule sees it, by asks; null: wider than a number can say
 
 
 class Estimates(Struct, frozen=True):
@@ -317,9 +337,10 @@ class Agent(Struct, frozen=True):
 
 
 class AgentList(Struct, frozen=True):
-    """All agents, by name."""
+    """Agents, by name, and where to go on."""
 
     agents: list[Agent]
+    next: str | None = None  # pass it as `after` for the next page; null: there is no more
 
 
 class Point(Struct, frozen=True):
@@ -337,6 +358,15 @@ class History(Struct, frozen=True):
     """How the budget, the asks and the answers went, oldest first."""
 
     points: list[Point]
+
+
+class Clock(Struct, frozen=True):
+    """The time that budgets and leases go by, and the clock that it comes from."""
+
+    now: Time  # the trusted time
+    clock: Time  # what the clock shows
+    held: bool  # whether the clock has jumped ahead and is not followed
+    ahead: float  # by how many seconds; 0 if it is not held
 
 
 class Deleted(Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from sparingly.serve.contract import Estimate, Estimates
 from sparingly.serve.factory import granted_by_now
+from sparingly.serve.views import finite
 from sparingly.tabular.round import cell_width
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def _by_features(live: LiveAgent) -> list[Estimate]:
         return []
     values, halves, widths = (column.tolist() for column in live.agent.predict(live.latest_context))
     return [
-        Estimate(live.action_name(a), None, mean, mean - half, mean + half, None, None, width)
+        Estimate(
+            live.action_name(a), None, finite(mean), finite(mean - half), finite(mean + half), None, None, finite(width)
+        )
         for a, (mean, half, width) in enumerate(zip(values, halves, widths, strict=True))
     ]
 
@@ -51,8 +53,8 @@ def _by_features(live: LiveAgent) -> list[Estimate]:
 def threshold(live: LiveAgent) -> float | None:
     """The threshold for the next decision, with the budget as it has grown until now."""
     ledger = live.agent.ledger
-    granted, _ = granted_by_now(live.record, live.body, live.now, live.record.decisions)
+    granted, _ = granted_by_now(live.record, live.body, live.clock, live.record.decisions)
     before, ledger.granted_units = ledger.granted_units, granted
     bar = live.agent.threshold
     ledger.granted_units = before  # reading an estimate must not change the agent
-    return None if math.isinf(bar) else bar
+    return finite(bar)

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import CHUNK, Select, read_log, read_log_chunk
+from sparingly.serve.store import CHUNK, CHUNK_BYTES, Select, StorageError, read_log, read_log_chunk
 from sparingly.serve.views import log_head, log_line
 
 WHOLE, REAL, TEXT = pyarrow.int64(), pyarrow.float64(), pyarrow.string()
@@ -27,8 +27,15 @@ COLUMNS = pyarrow.schema(
 def json_lines(read: Select, agent: AgentRecord, after: int) -> tuple[bytes, int]:
     """The next chunk of the log after record `after`, and the seq of its last record. The agent itself comes first."""
     records, last = read_log_chunk(read, agent.id, after, agent.seq) if after < agent.seq else ([], agent.seq)
+    check_complete(agent, len(records), last - after)
     head = [_line(log_head(agent))] if after == 0 else []
     return b"".join([*head, *(_line(log_line(record)) for record in records)]), last
+
+
+def check_complete(agent: AgentRecord, found: int, expected: int) -> None:
+    """A log has no gaps. If records are missing, the agent is being deleted: what is left of it is not its log."""
+    if found != max(expected, 0):
+        raise StorageError(f"the log of {agent.name} has {found:,} records where {expected:,} were expected")
 
 
 def _line(record: dict[str, object]) -> bytes:
@@ -40,11 +47,15 @@ def write_parquet(read: Select, agent: AgentRecord, after: int, path: Path) -> N
     schema = COLUMNS.with_metadata({"sparingly.agent": json.dumps(log_head(agent))})
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         rows: list[dict[str, object]] = []
+        found = size = 0
         for record in read_log(read, agent.id, after, agent.seq):
             row = {name: getattr(record, name, None) for name in schema.names}
             row["kind"] = getattr(record, "kind", "decision")
             rows.append(row)
-            if len(rows) == CHUNK:
+            found += 1
+            size += len(getattr(record, "payload", None) or "") + len(getattr(record, "context", ""))
+            if len(rows) == CHUNK or size > CHUNK_BYTES:
                 writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
-                rows = []
+                rows, size = [], 0
         writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+    check_complete(agent, found, agent.seq - after)

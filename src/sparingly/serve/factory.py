@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,7 +13,7 @@ from sparingly import learners, rules
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
 from sparingly.ledger import MOST_BUDGET, UNIT, cost_in_units
-from sparingly.serve.contract import MOST_CELLS, AgentBody, ByClock, ByDecisions, ByGrants
+from sparingly.serve.contract import MOST_CELLS, AgentBody, BudgetBody, ByClock, ByDecisions, ByGrants
 from sparingly.serve.http_errors import Unprocessable
 from sparingly.serve.records import AgentRecord
 
@@ -22,6 +22,14 @@ RULES: dict[str, Any] = {rule.__name__: rule for rule in rules.RULES}
 MOST = int(MOST_BUDGET * UNIT)
 MOST_NUMBERS = 400_000  # the most that Greedy may keep for all of its policies
 MICRO = 1_000_000  # microseconds in a second
+
+
+def stored_body(text: str) -> AgentBody:
+    """The body of a stored agent. Rules of version 0.1.0 had no `explore`: they explored in every round."""
+    body = msgspec.json.decode(text, type=AgentBody)
+    if '"explore"' not in text and hasattr(body.rule, "explore"):
+        body = msgspec.structs.replace(body, rule=msgspec.structs.replace(body.rule, explore="always"))
+    return body
 
 
 def make_agent(body: AgentBody) -> Agent:
@@ -61,7 +69,14 @@ def check_body(body: AgentBody) -> None:
     make_agent(body)
 
 
-def granted_by_now(record: AgentRecord, body: AgentBody, now: int, decisions: int) -> tuple[int, int]:
+class HasBudget(Protocol):
+    """An agent's body, or the part of it that says how the budget grows."""
+
+    @property
+    def budget(self) -> BudgetBody: ...
+
+
+def granted_by_now(record: AgentRecord, body: HasBudget, now: int, decisions: int) -> tuple[int, int]:
     """The budget granted so far, and the part of it that came from growth, after this many decisions."""
     growth, accrued = body.budget.growth, record.accrued
     if isinstance(growth, ByGrants):

@@ -5,6 +5,7 @@ Routes are data: the same table is used to find handlers, to check queries, and 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from sparingly.serve import json_body
-from sparingly.serve.contract import LARGEST_BODY, NoBody
+from sparingly.serve.contract import LARGEST_BODY, SMALL_BODY, AgentBody, DecisionBody, NoBody
 from sparingly.serve.http_errors import (
     BadRequest,
     ContentTooLarge,
@@ -33,7 +34,6 @@ T = TypeVar("T")
 CACHED_PATHS = 1_000
 MOST_HEADERS, LARGEST_HEADERS = 100, 32_768
 JSON, PROBLEM = b"application/json", b"application/problem+json"
-TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
 SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 
@@ -87,6 +87,7 @@ class Request:
 
     __slots__ = (
         "_headers", "_raw_headers", "_receive", "_repeated", "method", "parts", "path", "query_string", "route",
+        "unread",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -100,6 +101,8 @@ class Request:
         if len(self._raw_headers) > MOST_HEADERS or sum(map(len, values)) > LARGEST_HEADERS:
             raise HeadersTooLarge(f"at most {MOST_HEADERS} headers of {LARGEST_HEADERS:,} bytes in all are read")
         self._receive = receive
+        length = self._headers.get(b"content-length", b"0")
+        self.unread = length != b"0" or b"transfer-encoding" in self._headers  # whether a body is still to be read
         self.parts: list[str] = []
         self.route: Route
 
@@ -154,27 +157,31 @@ class Request:
             raise UnsupportedMediaType("the body must not be compressed")
 
     async def _raw_body(self) -> bytes:
-        length = (self.header(b"content-length") or b"").lstrip(b"0")
-        if len(length) > 7 or (length.isdigit() and int(length) > LARGEST_BODY):
-            raise ContentTooLarge(TOO_LARGE)
+        length, largest = (self.header(b"content-length") or b"").lstrip(b"0"), self.route.largest
+        if len(length) > 7 or (length.isdigit() and int(length) > largest):
+            raise self._too_large()
         body, more = await self._chunk()
-        if not more and len(body) <= LARGEST_BODY:  # the usual case
+        if not more and len(body) <= largest:  # the usual case
             return body
         chunks, size = [body], len(body)
-        while more and size <= LARGEST_BODY:
+        while more and size <= largest:
             chunk, more = await self._chunk()
             chunks.append(chunk)
             size += len(chunk)
-        if size > LARGEST_BODY:
-            raise ContentTooLarge(TOO_LARGE)
+        if size > largest:
+            raise self._too_large()
         return b"".join(chunks)
+
+    def _too_large(self) -> ContentTooLarge:
+        return ContentTooLarge(f"the body is larger than {self.route.largest:,} bytes")
 
     async def _chunk(self) -> tuple[bytes, bool]:
         """The next chunk of the body, and whether more will follow."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise BadRequest("the connection was closed before the body was complete")
-        return message.get("body", b""), message.get("more_body", False)
+        self.unread = message.get("more_body", False)
+        return message.get("body", b""), self.unread
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -197,6 +204,11 @@ class Route:
     def guarded(self) -> bool:
         """Whether the operation needs the token, if the service has one."""
         return self.path.startswith("/v1") or self.path == "/metrics"
+
+    @functools.cached_property
+    def largest(self) -> int:
+        """The most bytes that the body of a request may have."""
+        return LARGEST_BODY if self.takes in (AgentBody, DecisionBody) else SMALL_BODY
 
 
 class Router:

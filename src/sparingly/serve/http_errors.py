@@ -13,6 +13,7 @@ HttpError
 ├── HeadersTooLarge 431
 ├── InternalError 500
 └── Unavailable 503           the storage cannot be trusted at the moment, so nothing is asked
+    └── Damaged               … because an agent does not agree with its log
 """
 
 from __future__ import annotations
@@ -93,3 +94,10 @@ class Unavailable(HttpError):
 
     status, title = 503, "Unavailable"
     headers = ((b"retry-after", b"1"),)
+
+
+class Damaged(Unavailable):
+    """The counters of an agent do not agree with its log: somebody or something has changed the data."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the counters of {name} do not agree with its log; nothing is asked until this is repaired")

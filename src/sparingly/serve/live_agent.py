@@ -24,7 +24,9 @@ from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
 from sparingly.serve.contract import AgentBody, DecisionBody
-from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
+from sparingly.serve.explanations import reason_of
+from sparingly.serve.explanations import stored as stored_reason
+from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, stored_body, units_of
 from sparingly.serve.http_errors import Conflict, NotFound, Unprocessable
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
 
@@ -53,7 +55,8 @@ class LiveAgent:
     snapshot_seq: int = 0  # seq of the record that the last snapshot was taken after
     next_due: int | None = None  # when the next ask expires or closes
     latest_context: Any = None  # of the last decision; for the estimates of linear agents
-    now: int = 0
+    now: int = 0  # the time of new records; never before that of the last one
+    clock: int = 0  # the trusted time, by which budgets grow and asks become due
     _before: AgentRecord | None = None
     _new: dict[str, DecisionRecord] = field(default_factory=dict)
     _changed: dict[str, DecisionRecord] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class LiveAgent:
     @classmethod
     def load(cls, record: AgentRecord, snapshot: tuple[int, str] | None = None) -> LiveAgent:
         """Load a stored agent as of the snapshot, or as it was created; `apply` brings it up to date."""
-        body = msgspec.json.decode(record.body, type=AgentBody)
+        body = stored_body(record.body)
         if snapshot is None:
             return cls(record, body, make_agent(body))
         seq, text = snapshot
@@ -78,9 +81,9 @@ class LiveAgent:
     # A batch: begin, handle requests, collect the changes.
 
     def begin(self, record: AgentRecord, now: int) -> None:
-        """Start a batch from the stored counters. Time never goes backwards."""
+        """Start a batch from the stored counters. The times of records never go backwards."""
         assert record.seq == self.applied, "some records of the log have not been applied"
-        self.record, self.now = record, max(now, record.last_at)
+        self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
 
@@ -127,12 +130,13 @@ class LiveAgent:
         self.record.decisions += 1
         self.latest_context = context
         cost, ask = self._cost(decision.action), decision.ask
-        reason = "width_reaches_threshold" if ask else "below_threshold"
+        instead = None
         if not ask and self.record.spent + self.record.held + cost > granted:
-            reason = "budget_exhausted"
+            instead = "budget_exhausted"
         if ask and self.record.paused:
             self.agent.withdraw(decision.id)
-            ask, reason = False, "paused"
+            ask, instead = False, "paused"
+        reason = stored_reason(decision.why, instead)
         status, lease, due = self._charge_or_hold(cost, wanted.defer) if ask else ("not_asked", None, None)
         event_id = event_id or f"{self.now:x}-{secrets.token_hex(8)}"
         record = DecisionRecord(
@@ -148,7 +152,7 @@ class LiveAgent:
         if defer:
             self.record.held += cost
             self.record.held_asks += 1
-            lease = self.now + round(self.body.lease * MICRO)
+            lease = self.clock + round(self.body.lease * MICRO)
             self.expect(lease)
             return "held", lease, lease
         self.record.spent += cost
@@ -160,7 +164,7 @@ class LiveAgent:
         after = self.body.unanswered.close_after
         if after is None:
             return None
-        due = self.now + round(after * MICRO)
+        due = self.clock + round(after * MICRO)
         self.expect(due)
         return due
 
@@ -313,10 +317,10 @@ class LiveAgent:
     def _apply_decision(self, record: DecisionRecord) -> None:
         self.latest_context = json.loads(record.context)
         # A paused agent asked, and withdrew the ask at once.
-        was_asked = bool(record.ask) or record.reason == "paused"
+        was_asked = bool(record.ask) or reason_of(record.reason) == "paused"
         decision = self.agent.replay(self.latest_context, record.action, was_asked)
         assert decision.id == record.number, f"decision {record.number} of {self.record.name} is out of its order"
-        if record.reason == "paused":
+        if reason_of(record.reason) == "paused":
             self.agent.withdraw(decision.id)
         if record.due is not None:
             self.expect(record.due)
@@ -345,7 +349,7 @@ class LiveAgent:
 
     def _granted_by_now(self, decisions: int) -> tuple[int, int]:
         """The budget granted so far, and the part of it that came from growth, after this many decisions."""
-        return granted_by_now(self.record, self.body, self.now, decisions)
+        return granted_by_now(self.record, self.body, self.clock, decisions)
 
     def _context(self, wanted: DecisionBody) -> tuple[Any, str]:
         """The context in the form that the agent takes, and as JSON for the store."""
@@ -398,6 +402,13 @@ class LiveAgent:
             return reward
         low, high = self.body.rewards.low, self.body.rewards.high
         return min(max((reward - low) / (high - low), 0.0), 1.0)
+
+
+def paused(record: AgentRecord, now: int) -> Changes:
+    """The changes that pause an agent, from its counters alone: as `LiveAgent.pause`, without loading the agent."""
+    after = dataclasses.replace(record, paused=1, seq=record.seq + 1, last_at=max(now, record.last_at))
+    counters = (after.id, after.seq, after.last_at, after.granted, after.spent, after.held, after.asks, after.answers)
+    return Changes(record, after, [], [], [EntryRecord(*counters, "pause", "", 0, 0, None, 0)])
 
 
 def _payload(payload: Any) -> str | None:

@@ -13,7 +13,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from sparingly.ledger import UNIT
-from sparingly.serve.contract import AgentBody
+from sparingly.serve import store
+from sparingly.serve.clock import SECOND
+from sparingly.serve.connections import REFUSALS
+from sparingly.serve.contract import BudgetBody
 from sparingly.serve.factory import granted_by_now
 from sparingly.serve.records import AgentRecord
 
@@ -43,6 +46,12 @@ class Cell:
     within: list[int] = field(default_factory=lambda: [0] * (len(TIMES) + 1))
 
 
+class BudgetOnly(msgspec.Struct):
+    """The part of an agent's body that says how its budget grows; the rest may be large."""
+
+    budget: BudgetBody = BudgetBody()
+
+
 class Metrics:
     """The counters of one process, and the state of all agents at the time of a scrape.
 
@@ -52,6 +61,7 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.agents: Sequence[AgentRecord] = ()
+        self._budgets: dict[int, BudgetOnly] = {}
         self._cells: dict[tuple[str, str, int], Cell] = {}
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -72,11 +82,19 @@ class Metrics:
         writer = self.service.writer
         storage_ok = not writer.storage_error
         yield _gauge("sparingly_storage_ok", "1 unless the last batch could not be stored.", [((), storage_ok)])
+        damaged = "Agents whose counters do not agree with their logs."
+        yield _gauge("sparingly_damaged_agents", damaged, [((), len(writer.damaged))])
         yield _gauge("sparingly_batches", "Transactions since the start.", [((), writer.batches)])
         yield _gauge("sparingly_orders", "Commands in those transactions.", [((), writer.commands)])
-        now = self.service.store.clock()
+        yield from self._connections()
+        time = self.service.store.time
+        now = time.now()
+        jumps = CounterMetricFamily("sparingly_clock_jumps", "How often the clock has jumped ahead and was held.")
+        jumps.add_metric((), time.jumps)
+        yield jumps
+        yield _gauge("sparingly_clock_ahead", "Seconds that a held clock is ahead.", [((), time.ahead / SECOND)])
         for name, about in GAUGES.items():
-            values = [((record.name,), _value(record, name, now)) for record in self.agents]
+            values = [((record.name,), self._value(record, name, now)) for record in self.agents]
             yield _gauge(f"sparingly_agent_{name}", about, values, ["agent"])
 
     def _requests(self) -> Iterator[Metric]:
@@ -97,18 +115,36 @@ class Metrics:
         yield counts
         yield times
 
-    def text(self, agents: Sequence[AgentRecord]) -> bytes:
+    def _connections(self) -> Iterator[Metric]:
+        connections = self.service.connections
+        yield _gauge("sparingly_connections", "Open connections.", [((), len(connections))])
+        refused = CounterMetricFamily(
+            "sparingly_refused", "Connections that were closed before a request could be answered.", labels=["reason"]
+        )
+        for reason in REFUSALS:
+            refused.add_metric([reason], connections.refused[reason])
+        yield refused
+
+    def read_agents(self, read: store.Select) -> None:
+        """Read the state of all agents. Of their bodies, which never change, only what is needed is kept."""
+        self.agents = store.read_agent_counters(read)
+        budgets: dict[int, BudgetOnly] = {}
+        for record in self.agents:
+            known = self._budgets.get(record.id)
+            if known is None:
+                known = msgspec.json.decode(store.read_body(read, record.id) or "{}", type=BudgetOnly)
+            budgets[record.id] = known
+        self._budgets = budgets
+
+    def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""
-        self.agents = agents
         return generate_latest(self.registry)
 
-
-def _value(record: AgentRecord, name: str, now: int) -> float:
-    if name == "granted":
-        body = msgspec.json.decode(record.body, type=AgentBody)
-        return granted_by_now(record, body, max(now, record.last_at), record.decisions)[0] / UNIT
-    value: int = getattr(record, name)
-    return value / UNIT if name in ("spent", "held") else float(value)
+    def _value(self, record: AgentRecord, name: str, now: int) -> float:
+        if name == "granted":
+            return granted_by_now(record, self._budgets[record.id], now, record.decisions)[0] / UNIT
+        value: int = getattr(record, name)
+        return value / UNIT if name in ("spent", "held") else float(value)
 
 
 def _gauge(

@@ -1,13 +1,13 @@
 """The shared store: PostgreSQL, for many processes on many hosts.
 
 A batch locks the rows of its agents, so that batches of different processes for the same agent take turns; each first
-applies the records that the others have written. Times come from the database, so clocks of the hosts need not agree.
+applies the records that the others have written. Times come from the database, so clocks of the hosts need not agree;
+each process compares them with a steady clock of its own.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,6 +16,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from sparingly.errors import InvalidInput
+from sparingly.serve.clock import steady_clock
 from sparingly.serve.records import AgentRecord, DecisionRecord
 from sparingly.serve.store import AGENTS, DECISIONS, Select, StorageError, Store
 
@@ -30,13 +31,19 @@ SESSION = (
     "SET synchronous_commit = on", "SET default_transaction_isolation = 'read committed'", "SET timezone = 'UTC'",
 )  # fmt: skip
 SCHEMA_LOCK = 7_271_946_113  # an arbitrary number; held while the schema is created
+# One look into the index for each id, whatever the database thinks of the size of the table. With `event_id = ANY(…)` a
+# plan that was made while the table was empty reads the whole log of the agent, until the next ANALYZE.
+FIND_DECISIONS = f"""SELECT found.* FROM unnest(?::text[]) AS wanted (id)
+    CROSS JOIN LATERAL ({DECISIONS} AND event_id = wanted.id LIMIT 1) AS found"""
 NOW = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 
 
 class PostgresStore(Store):
     """A PostgreSQL database, given by its URL."""
 
-    def __init__(self, url: str, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, url: str, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None
+    ) -> None:
         try:
             parts = conninfo_to_dict(url)
         except psycopg.ProgrammingError as error:
@@ -45,8 +52,8 @@ class PostgresStore(Store):
         self.url = make_conninfo(url, **{key: value for key, value in SETTINGS.items() if key not in parts})
         host, database = parts.get("host", "localhost"), parts.get("dbname", "")
         self.name = f"PostgreSQL, database {database} on {host}"  # without the password
-        super().__init__(clock or (lambda: time.time_ns() // 1_000 + self._ahead))
-        self._own_time, self._ahead = clock is None, 0  # how far the clock of the database is ahead of ours
+        super().__init__(clock or (lambda: self._ahead + steady_clock()), steady or (clock or steady_clock))
+        self._own_time, self._ahead = clock is None, 0  # how far the clock of the database is ahead of our steady one
         self._connection: psycopg.Connection[Any] | None = None
         self._readers: list[psycopg.Connection[Any]] = []
         self._closed = False
@@ -58,6 +65,8 @@ class PostgresStore(Store):
             self.run(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             found = self.run("SELECT to_regclass('meta') IS NOT NULL AND to_regclass('agents') IS NOT NULL").fetchone()
             self.prepare_schema(bool(found[0]), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
+            self._read_clock()
+            self.start_clock()
             self.commit()
         except BaseException:
             self.rollback()
@@ -94,9 +103,13 @@ class PostgresStore(Store):
             self.rollback()  # the idle connection may have been closed: try once with a new one
             self._begin()
         found = self.find_agents(names) if names else {}
-        if self._own_time:  # read after locking, so that records are in the order of their times
-            self._ahead = int(self.run(f"SELECT {NOW}").fetchone()[0]) - time.time_ns() // 1_000
-        return found, self.clock()
+        self._read_clock()  # after locking, so that records are in the order of their times
+        return found, self.trusted_time()
+
+    def _read_clock(self) -> None:
+        """Ask the database for its time; between two batches it is estimated."""
+        if self._own_time:
+            self._ahead = int(self.run(f"SELECT {NOW}").fetchone()[0]) - steady_clock()
 
     def find_agents(self, names: Sequence[str]) -> dict[str, AgentRecord]:
         """Lock agents in the order of their ids, so that two batches cannot deadlock."""
@@ -105,7 +118,7 @@ class PostgresStore(Store):
 
     def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
         """Find all of them in one round trip."""
-        rows = self.run(f"{DECISIONS} AND event_id = ANY(?)", (agent, list(event_ids))) if event_ids else []
+        rows = self.run(FIND_DECISIONS, (list(event_ids), agent)) if event_ids else []
         return [DecisionRecord(*row) for row in rows]
 
     def commit(self) -> None:

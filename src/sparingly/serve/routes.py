@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparingly.serve import contract
-from sparingly.serve.contract import AgentBody, ChargeBody, DecisionBody, FeedbackBody, GrantBody, NoBody
+from sparingly.serve.contract import (
+    AgentBody,
+    ChargeBody,
+    ConfirmBody,
+    DecisionBody,
+    FeedbackBody,
+    GrantBody,
+    NoBody,
+)  # fmt: skip
 from sparingly.serve.http import Query, Route
 
 if TYPE_CHECKING:
@@ -21,7 +29,11 @@ def routes(service: Service) -> Iterator[Route]:
     agent = "/v1/agents/{name}"
     event = agent + "/decisions/{event_id}"
     yield Route("PUT", agent, service.put_agent, "Create an agent", AgentBody, contract.Agent, (201, 409))
-    yield Route("GET", "/v1/agents", service.get_agents, "List all agents", gives=contract.AgentList)
+    yield Route(
+        "GET", "/v1/agents", service.get_agents, "List agents, by name", gives=contract.AgentList,
+        query={"limit": Query(1_000, least=1, most=1_000, about="How many at the most."),
+               "after": Query("", text=True, about="Where the last page ended: its `next`.")},
+    )  # fmt: skip
     yield Route("GET", agent, service.get_agent, "Show an agent", gives=contract.Agent)
     yield Route(
         "DELETE", agent, service.delete_agent, "Delete an agent with all of its records", gives=contract.Deleted,
@@ -73,6 +85,16 @@ def routes(service: Service) -> Iterator[Route]:
         "GET", agent + "/log", service.get_log, "Everything that is needed for a replay, as a file",
         gives=("application/x-ndjson", "application/vnd.apache.parquet"),
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
+    )  # fmt: skip
+    yield from _routes_of_the_service(service)
+
+
+def _routes_of_the_service(service: Service) -> Iterator[Route]:
+    """Operations that are not about an agent."""
+    yield Route("GET", "/v1/clock", service.get_clock, "The time, and whether the clock is held", gives=contract.Clock)
+    yield Route(
+        "POST", "/v1/clock/confirm", service.post_confirm, "Trust a clock that has jumped ahead", ConfirmBody,
+        contract.Clock, (409,),
     )  # fmt: skip
     yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
     yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 import gc
 import ipaddress
 import logging
+import resource
 import socket
 import stat
 import sys
@@ -15,18 +18,17 @@ from typing import Any
 import structlog
 import uvicorn
 from structlog.typing import Processor
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
 from sparingly.learners import OFUL, UCB1
 from sparingly.serve.app import Service
+from sparingly.serve.connections import Connections, HttpProtocol, Limits
 from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import Store
 
 SHORTEST_TOKEN = 16
-LARGEST_BUFFER = 65_536  # bytes that are collected before they are sent
-LARGEST_HEAD = 2_097_152  # bytes until the end of the headers; may include a small body
+SPARE_DESCRIPTORS = 128  # for files, the database and what else is not a connection of a caller
 
 
 def serve(
@@ -47,7 +49,7 @@ def serve(
 
 def serve_from(store: Store, host: str, port: int, token: str | None = None, paused: bool = False) -> None:
     """Serve an open store until a signal stops it."""
-    service = Service(store, token, paused=paused)
+    service = Service(store, token, paused=paused, connections=Connections(possible_limits(Limits())))
     try:
         listening = bind(host, port)
     except OSError as error:
@@ -121,62 +123,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-class BufferedTransport:
-    """A transport that sends everything written in one turn of the event loop at once.
-
-    uvicorn writes the headers and the body of a response separately, and a system call for each takes longer than a
-    decision does.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._loop = transport, asyncio.get_running_loop()
-        self._waiting: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: bytes) -> None:
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
-        self._waiting.append(data)
-        self._size += len(data)
-        if self._size > LARGEST_BUFFER:
-            self._flush()
-
-    def _flush(self) -> None:
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        if waiting:
-            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a BufferedTransport, which also closes connections that send endless headers."""
-
-    head: int | None = 0  # bytes since the last complete request; None while a body is read
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(BufferedTransport(transport))  # type: ignore[arg-type]  # it has all methods that uvicorn uses
-
-    def data_received(self, data: bytes) -> None:
-        if self.head is not None:
-            self.head += len(data)
-            if self.head > LARGEST_HEAD:
-                self.transport.close()
-                return
-        super().data_received(data)
-
-    def on_headers_complete(self) -> None:
-        self.head = None
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self.head = 0
-        super().on_message_complete()
+def possible_limits(limits: Limits) -> Limits:
+    """As many connections as the system allows, leaving some descriptors for other files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + SPARE_DESCRIPTORS
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return dataclasses.replace(limits, connections=max(min(limits.connections, soft - SPARE_DESCRIPTORS), 2))
 
 
 class Server:
@@ -184,14 +138,22 @@ class Server:
 
     def __init__(self, service: Service, listening: socket.socket) -> None:
         self.listening = listening
+        protocol: Any = functools.partial(HttpProtocol, service.connections)
         self.config = uvicorn.Config(
             service, lifespan="on", log_config=None, access_log=False, server_header=False, date_header=False,
-            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=HttpProtocol,
+            proxy_headers=False, timeout_graceful_shutdown=10, backlog=2048, http=protocol, ws="none",
+            timeout_keep_alive=service.connections.limits.idle_seconds,
         )  # fmt: skip
+
+        self._server = uvicorn.Server(self.config)
+
+    def stop(self) -> None:
+        """Let `run_until_stopped` come to its end, as a signal does."""
+        self._server.should_exit = True
 
     async def run_until_stopped(self) -> None:
         """Serve, and print the address as soon as requests can be answered."""
-        server = uvicorn.Server(self.config)
+        server = self._server
         serving = asyncio.create_task(server.serve(sockets=[self.listening]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)

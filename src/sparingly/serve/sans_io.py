@@ -377,6 +377,19 @@ def all_pages(
         call = replace(call, query={**call.query, onward: page.next})
 
 
+def all_agents(call: Call[contract.AgentList], policy: RetryPolicy) -> Result[contract.AgentList]:
+    """Emit the agents of all pages as one list."""
+    agents: list[contract.Agent] = []
+    while True:
+        response = yield from response_to(call, Tries(policy))
+        page = decode_response(call, response, policy.url)
+        agents += page.agents
+        if page.next is None:
+            yield Emit(contract.AgentList(agents))
+            return
+        call = replace(call, query={**call.query, "after": page.next})
+
+
 def all_lines(call: Call[Json], policy: RetryPolicy) -> Results[Json]:
     """Emit every line of a log once; if the connection breaks, resume after the last complete line."""
     tries, last = Tries(policy), -1

@@ -9,7 +9,6 @@ One thread at a time may use the transaction. `reader` may be used by any number
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +16,8 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from sparingly.errors import SparinglyError
-from sparingly.serve.live_agent import Changes
+from sparingly.serve.clock import TrustedClock, steady_clock, system_clock
+from sparingly.serve.live_agent import Changes, paused
 from sparingly.serve.records import (
     AGENT_COLUMNS,
     DECISION_COLUMNS,
@@ -31,8 +31,9 @@ from sparingly.serve.records import (
 VERSION = 1
 CHUNK = 1_000  # the most records of a log that are read at a time
 CHUNK_BYTES = 8_000_000  # the most bytes of payload and context in a chunk, unless a single record has more
-SWEEP = 256  # the most asks of an agent that expire in one batch
+SWEEP = 256  # the most asks of an agent that expire in one transaction; the others do before its next command
 SLICE = 5_000  # the most records of a deleted agent that are removed at a time
+PAUSED_AT_ONCE = 500  # agents that a start with --paused pauses in one transaction
 DELETED = "deleted "  # prefix of the names of deleted agents; valid names have no spaces
 
 # {id}: an automatic integer key; {ordered}: store rows in the order of the primary key, if the database can.
@@ -109,6 +110,11 @@ SETTLE = """UPDATE agents SET granted = granted + ?, spent = spent + ?, held = h
     asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?
     WHERE id = ? AND seq = ? AND spent + ? + held + ? <= granted + ?"""
 
+SAVE_TIME = """INSERT INTO meta (name, value) VALUES ('clock', ?)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+
+COUNTERS = ("granted", "spent", "held", "asks", "answers")  # what agents and the records of their logs both have
+
 _agent_values = attrgetter(*AGENT_COLUMNS[1:])
 _decision_values, _plain_values = attrgetter(*DECISION_COLUMNS), attrgetter(*PLAIN_COLUMNS)
 _optional_values, _nothing = attrgetter(*OPTIONAL), (None,) * len(OPTIONAL)
@@ -132,8 +138,10 @@ class Store(ABC):
     inline = False  # whether statements are fast enough to run on the event loop
     name = ""
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
-        self.clock = clock or (lambda: time.time_ns() // 1_000)  # in microseconds
+    def __init__(self, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None) -> None:
+        """Clocks are in microseconds. A `clock` that is given without a `steady` one is trusted."""
+        self.clock = clock or system_clock
+        self.time = TrustedClock(self.clock, steady or clock or steady_clock)
 
     # What a subclass provides.
 
@@ -147,7 +155,7 @@ class Store(ABC):
 
     @abstractmethod
     def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
-        """Start a transaction. Returns the agents of these names, locked until it ends, and the current time."""
+        """Start a transaction. Returns the agents of these names, locked until it ends, and the trusted time."""
 
     @abstractmethod
     def commit(self) -> None:
@@ -216,20 +224,18 @@ class Store(ABC):
         found = self.run("SELECT MIN(due) FROM decisions WHERE agent = ? AND due IS NOT NULL", (agent,)).fetchone()
         return None if found is None else found[0]
 
-    def latest_context(self, agent: int, upto: int) -> str | None:
-        """The context of the last decision up to record `upto`."""
-        sql = "SELECT context FROM decisions WHERE agent = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
-        found = self.run(sql, (agent, upto)).fetchone()
-        return None if found is None else found[0]
+    def select(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a query, inside the transaction."""
+        return list(self.run(sql, arguments))
 
     def records(self, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
         """The log after record `after`, up to record `upto`, inside the transaction."""
-        yield from read_log(lambda sql, arguments=(): list(self.run(sql, arguments)), agent, after, upto)
+        yield from read_log(self.select, agent, after, upto)
 
     def snapshot(self, agent: int) -> tuple[int, str] | None:
         """The last snapshot: the seq of the record that it was taken after, and its text."""
-        found = self.run("SELECT seq, body FROM snapshots WHERE agent = ?", (agent,)).fetchone()
-        return None if found is None else (found[0], found[1])
+        found = self.select("SELECT seq, body FROM snapshots WHERE agent = ?", (agent,))
+        return (found[0][0], found[0][1]) if found else None
 
     def save_snapshot(self, agent: int, seq: int, body: str) -> None:
         """Replace the snapshot of an agent, unless the stored one is newer."""
@@ -260,9 +266,58 @@ class Store(ABC):
         if changes.entries:
             self.run_many(INSERT_ENTRY, map(_entry_values, changes.entries))
 
+    def pause_all(self) -> None:
+        """Pause every agent that is not paused yet, some in each transaction. For a start: nobody else writes here."""
+        after: str | None = ""
+        while after is not None:
+            try:
+                after = self._pause_some(after)
+                self.commit()
+            except BaseException:
+                self.rollback()
+                raise
+
+    def _pause_some(self, after: str) -> str | None:
+        """Pause the next agents after this name; the last of their names, or None if there were none."""
+        self.begin([])
+        sql = f"SELECT name FROM agents WHERE name > ? AND {NOT_DELETED} ORDER BY name LIMIT {PAUSED_AT_ONCE}"
+        names = [row[0] for row in self.run(sql, (after,)).fetchall()]
+        now = self.trusted_time()
+        for record in self.find_agents(names).values():
+            if not record.paused:
+                self.write(paused(record, now))
+        return names[-1] if names else None
+
     def touch(self, now: int) -> None:
         """Write something, to check that the storage accepts writes."""
         self.run("UPDATE meta SET value = ? WHERE name = 'checked'", (now,))
+
+    # The clock.
+
+    def start_clock(self) -> None:
+        """Go on from the last time in the store."""
+        self.time.start(self._stored_time())
+
+    def trusted_time(self) -> int:
+        """The trusted time, inside the transaction: other processes may know more of a clock that is held."""
+        now = self.time.now()
+        return self.time.follow(self._stored_time()) if self.time.held else now
+
+    def _stored_time(self) -> int | None:
+        found = self.run("SELECT value FROM meta WHERE name = 'clock'").fetchone()
+        return None if found is None else int(found[0])
+
+    def save_time(self) -> None:
+        """Store the trusted time. While the clock is held, what others have said of it meanwhile stays."""
+        condition = " WHERE meta.value < 0" if self.time.hold_saved else ""
+        self.run(SAVE_TIME + condition, (self.time.to_store(),))
+
+    def confirm_clock(self) -> None:
+        """Store that a held clock is right; all processes follow with their next transactions."""
+        if self.time.held:
+            if not self.time.hold_saved:
+                self.save_time()
+            self.run(SAVE_TIME, (self.clock(),))
 
     # The schema.
 
@@ -313,11 +368,40 @@ def fitting(sizes: Sequence[tuple[int, int]]) -> int:
     return len(sizes)
 
 
-def read_agents(read: Select, name: str | None = None) -> list[AgentRecord]:
-    """All agents, ordered by name; or only the one of this name."""
-    if name is not None:
-        return [AgentRecord(*row) for row in read(FIND_AGENT, (name,))]
-    return [AgentRecord(*row) for row in read(f"{AGENTS} WHERE {NOT_DELETED} ORDER BY name")]
+def read_agents(read: Select, name: str) -> list[AgentRecord]:
+    """The agent of this name, if there is one."""
+    return [AgentRecord(*row) for row in read(FIND_AGENT, (name,))]
+
+
+def read_agent_page(read: Select, after: str, limit: int) -> tuple[list[AgentRecord], bool]:
+    """The agents after this name, as many as fit into CHUNK_BYTES, and whether more follow."""
+    where = f"FROM agents WHERE name > ? AND {NOT_DELETED} ORDER BY name LIMIT ?"
+    sizes = read(f"SELECT name, LENGTH(body) {where}", (after, limit + 1))
+    fit = fitting(sizes[:limit])
+    rows = read(f"SELECT {', '.join(AGENT_COLUMNS)} {where}", (after, fit)) if fit else []
+    return [AgentRecord(*row) for row in rows], len(sizes) > fit
+
+
+def read_agent_counters(read: Select) -> list[AgentRecord]:
+    """All agents without their bodies, which may be large."""
+    columns = ", ".join("'' AS body" if column == "body" else column for column in AGENT_COLUMNS)
+    return [AgentRecord(*row) for row in read(f"SELECT {columns} FROM agents WHERE {NOT_DELETED} ORDER BY name")]
+
+
+def read_body(read: Select, id: int) -> str | None:
+    """The body of an agent, or None if it is gone."""
+    rows = read("SELECT body FROM agents WHERE id = ?", (id,))
+    return rows[0][0] if rows else None
+
+
+def read_damaged(read: Select, name: str | None = None) -> list[str]:
+    """The names of agents, or this one, whose counters are not those right after the last record of their log."""
+    differs = " OR ".join(f"COALESCE(d.{column}, e.{column}, -1) <> a.{column}" for column in COUNTERS)
+    one, arguments = ("", ()) if name is None else (" AND a.name = ?", (name,))
+    sql = f"""SELECT a.name FROM agents a LEFT JOIN decisions d ON d.agent = a.id AND d.seq = a.seq
+        LEFT JOIN entries e ON e.agent = a.id AND e.seq = a.seq
+        WHERE {NOT_DELETED.replace("name", "a.name", 1)} AND a.seq > 0 AND ({differs}){one} ORDER BY a.name"""
+    return [row[0] for row in read(sql, arguments)]
 
 
 def read_deleted(read: Select) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -12,8 +13,10 @@ import msgspec
 
 from sparingly.ledger import UNIT
 from sparingly.serve import contract
+from sparingly.serve.clock import SECOND, TrustedClock
 from sparingly.serve.contract import AgentBody
-from sparingly.serve.factory import granted_by_now
+from sparingly.serve.explanations import chosen_of, in_words, reason_of
+from sparingly.serve.factory import granted_by_now, stored_body
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord, LogRecord
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,6 +40,11 @@ def _time(micros: int | None) -> str | None:
     return None if micros is None else time_of(micros)
 
 
+def finite(number: float) -> float | None:
+    """A number as JSON can say it; None if it is infinite, as the width of an extreme agent may be."""
+    return number if math.isfinite(number) else None
+
+
 def budget(record: LogRecord | AgentRecord, granted: int | None = None) -> contract.Budget:
     """The budget right after a log record, or of an agent."""
     whole = record.granted if granted is None else granted
@@ -48,12 +56,17 @@ def _action(body: AgentBody, action: int) -> str | int:
     return action if body.actions is None else body.actions[action]
 
 
+def _why(record: DecisionRecord) -> tuple[contract.Chosen | None, str]:
+    """How the action was chosen, and the reasons in words."""
+    return cast(contract.Chosen | None, chosen_of(record.reason)), in_words(record.reason)
+
+
 def decision(name: str, body: AgentBody, record: DecisionRecord) -> contract.Decision:
     """The response to a decision request, the same for the first call and for every retry."""
     return contract.Decision(
         name, record.event_id, record.number, _action(body, record.action), record.action, bool(record.ask),
-        cast(contract.Reason, record.reason), record.width, record.threshold, budget(record), _time(record.lease),
-        time_of(record.at),
+        cast(contract.Reason, reason_of(record.reason)), finite(record.width), record.threshold, budget(record),
+        _time(record.lease), time_of(record.at), *_why(record),
     )  # fmt: skip
 
 
@@ -65,9 +78,9 @@ def event(name: str, body: AgentBody, record: DecisionRecord) -> contract.Event:
         context = body.contexts[int(record.context)]
     return contract.Event(
         name, record.event_id, record.number, _action(body, record.action), record.action, bool(record.ask),
-        cast(contract.Reason, record.reason), record.width, record.threshold, record.cost / UNIT,
+        cast(contract.Reason, reason_of(record.reason)), finite(record.width), record.threshold, record.cost / UNIT,
         cast(contract.Status, record.status), context, payload, record.reward, bool(record.late), time_of(record.at),
-        _time(record.due), _time(record.answered),
+        _time(record.due), _time(record.answered), *_why(record),
     )  # fmt: skip
 
 
@@ -90,13 +103,19 @@ def booking(name: str, record: EntryRecord) -> contract.Booking:
 
 def agent(record: AgentRecord, now: int) -> contract.Agent:
     """An agent with its counters, and the budget as it has grown until now."""
-    body = msgspec.json.decode(record.body, type=AgentBody)
-    granted, _ = granted_by_now(record, body, max(now, record.last_at), record.decisions)
+    body = stored_body(record.body)
+    granted, _ = granted_by_now(record, body, now, record.decisions)
     unanswered = record.asks - record.answers - record.open_asks - record.held_asks
     return contract.Agent(
         record.name, body, time_of(record.created), bool(record.paused), record.decisions, record.asks, record.answers,
         record.open_asks, record.held_asks, unanswered, budget(record, granted),
     )  # fmt: skip
+
+
+def clock(time: TrustedClock) -> contract.Clock:
+    """The trusted time, and the clock that it comes from."""
+    now = time.now()
+    return contract.Clock(time_of(now), time_of(time.clock()), time.held, time.ahead / SECOND)
 
 
 def places(last: int, points: int) -> list[int]:
@@ -108,7 +127,7 @@ def places(last: int, points: int) -> list[int]:
 
 def history(record: AgentRecord, counters: Iterable[tuple[int, ...]], now: int) -> contract.History:
     """The counters of an agent over time: at its creation, at the given records, and now."""
-    body = msgspec.json.decode(record.body, type=AgentBody)
+    body = stored_body(record.body)
     start = contract.Point(time_of(record.created), 0, 0, body.budget.initial, 0.0, 0.0)
     read = [
         contract.Point(time_of(at), asks, answers, granted / UNIT, spent / UNIT, held / UNIT)
@@ -131,6 +150,8 @@ def log_line(record: DecisionRecord | EntryRecord) -> dict[str, Any]:
             line[name] = getattr(record, name)
     if isinstance(record, DecisionRecord):
         line["context"] = json.loads(record.context)
+        line["width"] = finite(record.width)
+        line["reason"], line["chosen"] = reason_of(record.reason), chosen_of(record.reason)
         line["payload"] = None if record.payload is None else json.loads(record.payload)
     return line
 

@@ -8,24 +8,31 @@ its outcome is unknown, nobody is told to ask, and the live agents of that batch
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import structlog
 
-from sparingly.errors import SparinglyError, UnreadableFile
-from sparingly.serve.http_errors import HttpError, InternalError, NotFound, Unavailable
+from sparingly.errors import SparinglyError
+from sparingly.serve.http_errors import Damaged, HttpError, InternalError, NotFound, Unavailable
 from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.loading import INLINE, Cold, check_cost, load, open_agent, weight
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import StorageError, Store
+from sparingly.serve.store import SWEEP, StorageError, Store
 
 BATCH = 256  # the most commands in one transaction
 QUEUE = 10_000  # the most commands that may wait
 TIMEOUT = 5.0  # seconds that a caller waits at most
 SNAPSHOT = 5_000  # log records between two snapshots
+SNAPSHOT_UNITS = 100_000  # the most that has to be applied again after a crash (see loading.py): some two seconds
+SNAPSHOTS, SNAPSHOT_BYTES = 100, 8_000_000  # the most snapshots in one transaction, and about the most bytes
+STOP = 10.0  # seconds in which snapshots are saved at the end; what is not saved by then is made from the log again
 log = structlog.get_logger("sparingly")
 
 
@@ -44,25 +51,44 @@ class Command:
         self.outcome: Any = None
 
 
+class MoreDue(Exception):
+    """More asks of the agent are due than expire in one transaction: the command is for a later one."""
+
+
 class Batch:
     """The commands of one transaction, the stored agents that they name, and the live agents that they have used."""
 
     def __init__(self, writer: Writer, commands: Sequence[Command], found: dict[str, AgentRecord], now: int) -> None:
         self.writer, self.commands, self.found, self.now = writer, commands, found, now
         self.live_agents: dict[str, LiveAgent] = {}
+        self._more_due: set[str] = set()
+        self._cold: set[str] = set()
 
     def live_agent(self, name: str) -> LiveAgent:
         """The live agent of this name, up to date with the log; asks that are due have expired."""
+        if name in self._more_due:
+            raise MoreDue
+        if name in self._cold:
+            raise Cold
         if name in self.live_agents:
             return self.live_agents[name]
         if name not in self.found:
             raise NotFound(f"there is no agent {name}; PUT /v1/agents/{name} makes one")
-        live = self.writer.live_agent(self.found[name])
+        try:
+            live = self.writer.live_agent(self.found[name])
+        except Cold:
+            self._cold.add(name)
+            raise
         live.begin(self.found[name], self.now)
-        if live.next_due is not None and live.next_due <= live.now:
-            live.sweep(self.writer.store.find_due(live.record.id, live.now))
+        if live.next_due is not None and live.next_due <= live.clock:
+            due = self.writer.store.find_due(live.record.id, live.clock)
+            live.sweep(due)
             live.next_due = None  # read from the store again, once this batch is written
             self.writer.next_due_unknown.add(name)
+            if len(due) == SWEEP:
+                self.live_agents[name] = live
+                self._more_due.add(name)
+                raise MoreDue
         self._look_up(name, live)
         self.live_agents[name] = live
         return live
@@ -104,11 +130,16 @@ class Writer:
         self.storage_error = ""  # what is wrong with the storage at the moment; empty if nothing is
         self.batches = self.commands = 0  # how many were processed
         self.next_due_unknown: set[str] = set()  # agents whose next_due must be read from the store
+        self.damaged: set[str] = set()  # agents whose counters do not agree with their logs
         self.deleted: set[int] = set()  # deleted agents that still have records in the store
         self._to_snapshot: list[LiveAgent] = []
         self._live_agents: dict[str, LiveAgent] = {}
         self._due_elsewhere: dict[str, int] = {}  # when asks are due of agents that are not live here
         self._queue: deque[Command] = deque()
+        self._loading: dict[str, list[Command]] = {}  # the commands of agents that are being loaded
+        self._load_here: set[str] = set()  # agents that could not be loaded: the next batch tries, and says why
+        self._load_tasks: set[asyncio.Task[None]] = set()
+        self._loaders = ThreadPoolExecutor(2, "sparingly-loader")
         self._in_progress: Sequence[Command] = ()
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, "sparingly-store")
@@ -127,9 +158,17 @@ class Writer:
         await asyncio.wait(self._tasks[:1], timeout=self.timeout)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._save_all_snapshots)
+        await asyncio.gather(*self._tasks, *self._load_tasks, return_exceptions=True)
+        self._loaders.shutdown()
+        for command in self._queue:
+            if command.future is not None and not command.future.done():
+                command.future.set_exception(Unavailable("the service is stopping"))
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._save_all)
         self._pool.shutdown()
+
+    async def pause_all(self) -> None:
+        """Pause every agent, before any command is taken. No agent is loaded: that could take long."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, self.store.pause_all)
 
     async def submit(self, command: Command) -> Any:
         """Wait until a command is done and durable; returns its result, or raises its HttpError."""
@@ -162,7 +201,9 @@ class Writer:
                 self._in_progress = ()
                 self.batches, self.commands = self.batches + 1, self.commands + len(commands)
                 for command in commands:
-                    _resolve(command)
+                    if isinstance(command.outcome, Cold):
+                        self._wait_for_loading(command)
+                self._queue.extendleft(command for command in reversed(commands) if not _resolve(command))
 
     async def _let_queue_fill(self) -> None:
         """Let requests that have already arrived join the batch: a transaction costs the same for one as for many."""
@@ -182,10 +223,10 @@ class Writer:
             found, now = self.store.begin(names)
             self.forget([name for name in names if name not in found])  # another process may have deleted them
             batch = Batch(self, commands, found, now)
-            for command in commands:
+            for command in sorted(commands, key=attrgetter("agent")):  # agents are created in one order everywhere
                 try:
                     command.outcome = command.work(batch)
-                except HttpError as error:
+                except (HttpError, MoreDue, Cold) as error:
                     command.outcome = error
             self._write(batch)
             return True
@@ -203,8 +244,10 @@ class Writer:
             if name in self.next_due_unknown:
                 self.next_due_unknown.discard(name)
                 live.next_due = self.store.next_due(live.record.id)
+        if self.store.time.save_due:
+            self.store.save_time()
         self._to_snapshot = [
-            live for live in batch.live_agents.values() if live.applied - live.snapshot_seq >= SNAPSHOT
+            live for live in batch.live_agents.values() if live.applied - live.snapshot_seq >= records_between(live)
         ]  # fmt: skip
 
     def _commit(self, commands: Sequence[Command]) -> None:
@@ -221,8 +264,7 @@ class Writer:
 
     def _fail(self, names: Sequence[str], commands: Sequence[Command], error: StorageError) -> None:
         """Treat a whole batch as not stored."""
-        self.store.rollback()
-        self.forget(names)
+        self._roll_back(names)
         if str(error) != self.storage_error:
             log.error("storage is in doubt: nothing is asked", reason=str(error))
         self.storage_error = str(error)
@@ -231,8 +273,7 @@ class Writer:
 
     def _run_one_by_one(self, names: Sequence[str], commands: Sequence[Command], error: Exception) -> None:
         """One command has hit a bug of ours: run each on its own, so that the others succeed."""
-        self.store.rollback()
-        self.forget(names)
+        self._roll_back(names)
         if len(commands) == 1:
             log.error("a command failed", agent=commands[0].agent, exc_info=error)
             commands[0].outcome = InternalError("this should not have happened; the log of the service has the details")
@@ -240,26 +281,69 @@ class Writer:
         for command in commands:
             self._prepare_and_commit([command])
 
+    def _roll_back(self, names: Sequence[str]) -> None:
+        self.store.rollback()
+        self.store.time.save_failed()
+        self.forget(names)
+
     def live_agent(self, record: AgentRecord) -> LiveAgent:
-        """The live agent of a stored one, after all records of its log."""
-        live = self._live_agents.get(record.name)
+        """The live agent of a stored one, after all records of its log. Raises Cold if that would take long."""
+        live, beside = self._live_agents.get(record.name), record.name not in self._load_here
         if live is None or live.record.id != record.id or live.applied > record.seq:
-            live = self._load(record)
-            self._live_agents[record.name] = live
-        if live.applied < record.seq:
+            if beside:
+                check_cost(self.store.select, record)
+            live = self._live_agents[record.name] = open_agent(self.store.select, record)
+            self.damaged.discard(record.name)
+        elif live.record.seq == record.seq and live.record != record:
+            del self._live_agents[record.name]
+            self.note_damage([*self.damaged, record.name])
+            raise Damaged(record.name)
+        behind = record.seq - live.applied
+        if behind:
+            if beside and behind * weight(live.body) > INLINE:
+                raise Cold
             live.apply(self.store.records(record.id, live.applied, record.seq))
+        self._load_here.discard(record.name)
         return live
 
-    def _load(self, record: AgentRecord) -> LiveAgent:
-        """A live agent from its last snapshot, or an empty one if there is none that can be read."""
+    def note_damage(self, names: Iterable[str]) -> None:
+        """Agents that do not agree with their logs: the service is not ready while there are any."""
+        found = set(names)
+        for name in sorted(found - self.damaged):
+            log.error("an agent does not agree with its log: it is not asked about anything", agent=name)
+        self.damaged = found
+
+    # Loading agents beside the batches.
+
+    def _wait_for_loading(self, command: Command) -> None:
+        """Keep a command until its agent is loaded."""
+        waiting = self._loading.setdefault(command.agent, [])
+        waiting.append(command)
+        if len(waiting) == 1:
+            task = asyncio.create_task(self._load(command.agent))
+            self._load_tasks.add(task)
+            task.add_done_callback(self._load_tasks.discard)
+
+    async def _load(self, name: str) -> None:
+        """Load an agent in a thread, and go on with the commands that wait for it."""
+        live = self._live_agents.pop(name, None)  # nobody else may use it meanwhile
         try:
-            live = LiveAgent.load(record, self.store.snapshot(record.id))
-        except UnreadableFile as error:
-            log.error("the snapshot cannot be read; replaying the whole log", agent=record.name, reason=str(error))
-            live = LiveAgent.load(record)
-        live.next_due = self.store.next_due(record.id)
-        live.restore_latest_context(self.store.latest_context(record.id, live.applied))
-        return live
+            loaded = await asyncio.get_running_loop().run_in_executor(
+                self._loaders, load, self.store, name, live, lambda: self._stopped
+            )
+            if loaded is not None:
+                self._live_agents.setdefault(name, loaded.live)
+                if loaded.snapshot is not None:
+                    loaded.live.snapshot_seq = loaded.live.applied
+                    self._enqueue(
+                        Command("", partial(_save_snapshot, loaded.live, loaded.live.applied, loaded.snapshot))
+                    )
+        except Exception as error:  # the log has gaps, or the storage fails: the batch will say so to the callers
+            log.error("an agent could not be loaded", agent=name, reason=str(error) or repr(error))
+            self._load_here.add(name)
+        finally:
+            self._queue.extendleft(reversed(self._loading.pop(name)))
+            self._wake.set()
 
     def forget(self, names: Sequence[str]) -> None:
         """Drop live agents that may be ahead of the store; they are loaded again when they are next needed."""
@@ -271,20 +355,43 @@ class Writer:
         return f"the storage took longer than {self.timeout:g} s; the same event_id tells later what became of it"
 
     def _save_snapshots(self, live_agents: Iterable[LiveAgent]) -> None:
-        """Save snapshots, each in its own transaction. If one is missing, the next start is slower, nothing more."""
+        """Save snapshots, many in a transaction. If one is missing, the next start is slower, nothing more."""
+        waiting: list[tuple[LiveAgent, str]] = []
         for live in live_agents:
             live.snapshot_seq = live.applied  # even if this fails: do not try again at once
             try:
-                text = live.snapshot()
-                self.store.begin([])
-                self.store.save_snapshot(live.record.id, live.applied, text)
-                self.store.commit()
+                waiting.append((live, live.snapshot()))
             except SparinglyError as error:
-                self.store.rollback()
-                log.warning("no snapshot was saved", agent=live.record.name, reason=str(error))
+                log.warning("no snapshot was made", agent=live.record.name, reason=str(error))
+            if len(waiting) == SNAPSHOTS or sum(len(text) for _, text in waiting) > SNAPSHOT_BYTES:
+                self._store_snapshots(waiting)
+                waiting = []
+        if waiting:
+            self._store_snapshots(waiting)
 
-    def _save_all_snapshots(self) -> None:
-        self._save_snapshots([live for live in self._live_agents.values() if live.applied > live.snapshot_seq])
+    def _store_snapshots(self, snapshots: Sequence[tuple[LiveAgent, str]]) -> None:
+        try:
+            self.store.begin([])
+            for live, text in snapshots:
+                self.store.save_snapshot(live.record.id, live.applied, text)
+            self.store.commit()
+        except StorageError as error:
+            self.store.rollback()
+            names = [live.record.name for live, _ in snapshots[:5]]
+            log.warning("snapshots were not saved", count=len(snapshots), agents=names, reason=str(error))
+
+    def _save_all(self) -> None:
+        """Save what the next start begins with: the time, and a snapshot of each agent."""
+        try:
+            self.store.begin([])
+            self.store.save_time()
+            self.store.commit()
+        except StorageError as error:
+            self.store.rollback()
+            log.warning("the time was not saved", reason=str(error))
+        until = time.monotonic() + STOP
+        unsaved = (live for live in self._live_agents.values() if live.applied > live.snapshot_seq)
+        self._save_snapshots(itertools.takewhile(lambda live: time.monotonic() < until, unsaved))
 
     @property
     def alive(self) -> bool:
@@ -299,12 +406,17 @@ class Writer:
                 self._time_out()
                 if not self._queue and not self._stopped:
                     self._expire_and_purge()
+                    if self.store.time.save_due:
+                        self._enqueue(Command("", lambda batch: None))
             except Exception as error:  # a bug of ours must not end this task
                 log.error("maintenance failed; it runs again soon", exc_info=error)
 
     def _time_out(self) -> None:
         """Fail commands that waited too long, and drop those whose caller has gone."""
         oldest = time.monotonic() - self.timeout
+        for command in itertools.chain.from_iterable(self._loading.values()):
+            if command.submitted < oldest and command.future is not None and not command.future.done():
+                command.future.set_exception(Unavailable(f"{command.agent} is being loaded from its log; try again"))
         for command in (*self._in_progress, *self._queue):
             if command.submitted < oldest and command.future is not None and not command.future.done():
                 self.storage_error = self.storage_error or self._too_slow()  # until a batch is durable again
@@ -314,7 +426,7 @@ class Writer:
 
     def _expire_and_purge(self) -> None:
         """Let asks that are due expire, and remove a slice of the records of each deleted agent."""
-        now, live_agents = self.store.clock(), list(self._live_agents.items())
+        now, live_agents = self.store.time.now(), list(self._live_agents.items())
         due = [name for name, live in live_agents if live.next_due is not None and live.next_due <= now]
         elsewhere = [
             name for name, when in list(self._due_elsewhere.items()) if name not in self._live_agents and when <= now
@@ -346,11 +458,23 @@ class Writer:
         self._wake.set()
 
 
-def _resolve(command: Command) -> None:
-    """Pass the outcome to the caller, if it is still waiting."""
-    if command.future is None or command.future.done():
-        return
+def records_between(live: LiveAgent) -> int:
+    """After how many records a snapshot is worth its time: often for agents whose records take long to apply."""
+    return max(min(SNAPSHOT, SNAPSHOT_UNITS // weight(live.body)), 1)
+
+
+def _save_snapshot(live: LiveAgent, seq: int, text: str, batch: Batch) -> None:
+    batch.writer.store.save_snapshot(live.record.id, seq, text)
+
+
+def _resolve(command: Command) -> bool:
+    """Pass the outcome to the caller, if it is still waiting; False if the command is to be run again."""
+    if command.future is None or command.future.done() or isinstance(command.outcome, Cold):
+        return True
+    if isinstance(command.outcome, MoreDue):
+        return False
     if isinstance(command.outcome, HttpError):
         command.future.set_exception(command.outcome)
     else:
         command.future.set_result(command.outcome)
+    return True

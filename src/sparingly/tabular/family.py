@@ -10,10 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.errors import InvalidInput, UnreadableFile
-from sparingly.family import BaseFamily, Pair, PlainLearner, as_integers, check_rule, fill, fill_rows, is_compiled
+from sparingly.family import (
+    BaseFamily,
+    Pair,
+    PlainLearner,
+    as_integers,
+    check_rule,
+    fill,
+    fill_rows,
+    is_compiled,
+    restore_pace,
+    saved_pace,
+)
 from sparingly.numba_support import DISABLED
 from sparingly.protocol import Learner, Outcome
 from sparingly.randomness import keys
+from sparingly.rules.dispatch import NO_REASON
 from sparingly.tabular import round as rounds
 from sparingly.tabular.learner import TabularLearner, full_costs
 from sparingly.tabular.learners import LEARNERS
@@ -70,12 +82,12 @@ class TabularFamily(BaseFamily):
         """Name the parts of the memory, and bind the steps of a round to it."""
         super().attach()
         if DISABLED:  # plain Python works on the parts themselves
-            steps: Any = (rounds.open_round, rounds.question_about, rounds.reduce_round, rounds.close_round)
+            steps: Any = (rounds.open_round, rounds.question_about, rounds.close_round)
             steps = [functools.partial(step, self.memory) for step in steps]
         else:
-            steps = (rounds.open_by_words, rounds.question_by_words, rounds.reduce_by_words, rounds.close_by_words)
+            steps = (rounds.open_by_words, rounds.question_by_words, rounds.close_by_words)
             steps = [functools.partial(self.pair.code(step), self.words, self.own) for step in steps]
-        self._open, self._question, self._reduce, self._close = steps
+        self._open, self._question, self._close = steps
 
     def check(self, context: Any) -> int:
         """A whole number in range; may be left out if there is only one."""
@@ -90,40 +102,51 @@ class TabularFamily(BaseFamily):
         """One round: in one compiled call, or step by step where a part is in plain Python."""
         if self.by_steps:
             return self._play(context) if self.python is None else self.whole_or_not_at_all(self._play, context)
-        action, ask, width, threshold = self._decide(self.words, self.own, context)
-        return action, ask, width, threshold, (context, action)
+        action, ask, width, threshold, why = self._decide(self.words, self.own, context)
+        return action, ask, width, threshold, why, (context, action)
 
     def _play(self, u: int) -> Outcome:
         plain, first = self.plain, u * self.shape[1]
         a, bar = self._open(u, plain is None)
         if plain is not None:
             a = self._action(plain, plain.state, u, a)
-        wanted = bool(self.asks(self._question(first + a)))
-        if self.pair.slots > 0:
-            a = self._reduce(u, a, wanted, plain is None)
-            if plain is not None and wanted:
-                plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
-            elif plain is not None:
-                a = self._past_action(plain, u)
-        ending, width = self._close(first + a, wanted)
+        question = self._question(first + a)
+        if self.pair.paced:
+            question = question._replace(pace=self.memory.pace, counts=self.memory.counts)
+        wanted, reason = bool(self.asks(question)), NO_REASON if self.reason is None else self.reason(question)
+        a, ending, width = self._close(u, a, wanted, plain is None)
+        if plain is not None and ending != rounds.ANSWERABLE:
+            a = self._instead(plain, u, a)
+            asked, rounds_so_far = int(self.memory.counts["asked"][first + a]), int(self.memory.clock[0])
+            width = rounds.cell_width(asked, max(rounds_so_far, 1), self.memory.counts.size)
+        elif plain is not None and self.pair.slots > 0:
+            plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
         threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
-        return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), (u, int(a))
+        known = bool(self.memory.counts["answered"][first + a] > 0)
+        why = rounds.explain(self.pair.slots > 0, self.pair.exploits, known, reason, ending)
+        return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), int(why), (u, int(a))
 
-    def _past_action(self, plain: PlainLearner, u: int) -> int:
-        state, t = plain.draw()
-        return self._action(plain, state, u, t)
+    def _instead(self, plain: PlainLearner, u: int, a: int) -> int:
+        """What a learner in plain Python does where nothing is asked: Greedy's past, its `exploit`, or a itself."""
+        if self.pair.slots > 0:
+            state, t = plain.draw()
+            return self._action(plain, state, u, t)
+        exploit = getattr(plain.learner, "exploit", None) if self.pair.exploits else None
+        return (
+            a if exploit is None else self.check_choice(exploit(plain.state, u, a), self.shape[1], "an arm", "exploit")
+        )
 
     def _action(self, plain: PlainLearner, state: Any, u: int, t: int) -> int:
         return self.check_choice(plain.learner.choose(state, u, t, plain.random), self.shape[1], "an arm")
 
     def count_ask(self, context: int, action: int) -> tuple[int, int]:
         """Count an ask that was decided elsewhere; its ticket."""
-        rounds.count_ask(self.words, context, action)
+        self.pair.code(rounds.count_ask)(self.words, self.own, context, action)
         return context, action
 
     def take_back(self, ticket: tuple[int, int]) -> None:
         """Undo an ask that nobody has seen."""
-        rounds.take_back(self.words, *ticket)
+        self.pair.code(rounds.take_back)(self.words, self.own, *ticket)
 
     def learn(self, ticket: tuple[int, int], reward: float) -> None:
         """Take in one answer."""
@@ -178,7 +201,7 @@ class TabularFamily(BaseFamily):
         """All that is remembered, by name."""
         m = self.memory
         policies, cells = m.reservoir.policies.view(np.float64), ESTIMATE_WORDS * m.counts.size
-        return {
+        return saved_pace(self.pair, m.pace) | {
             "account": m.account.view(np.int64),
             "random": m.random,
             "clock": m.clock,
@@ -203,6 +226,7 @@ class TabularFamily(BaseFamily):
         fill_rows(policies[:, cells:], parts["past_level"], -1)
         m.reservoir.seen[0], self.made[0] = parts["counters"]
         m.head["total_cost"][0] = m.counts["cost"].sum()
+        restore_pace(self.pair, m.pace, parts)
         self.pair.code(rounds.refresh_all)(self.words, self.pair.own)
         if self.python is not None:
             self.python.restore(parts["custom"])

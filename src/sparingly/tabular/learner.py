@@ -14,14 +14,16 @@ import numpy as np
 
 from sparingly.errors import InvalidInput
 from sparingly.ledger import cost_in_units
-from sparingly.numba_support import inlined, record
+from sparingly.numba_support import record
 from sparingly.parameters import Parametric, describe
 from sparingly.validation import choice, number, table, whole
 
 TIES = {"first": 0, "random": 1}  # the lowest index, or each of the best with equal probability
 
-ESTIMATE = record(  # of one cell with n answers, as its index needs it
-    average=np.float64,  # the mean of the answers; for n = 0 what the learner says of an unknown arm
+NO_OFFSET = 0.0  # of learners whose index needs the count of answers only as 1/sqrt(n ∨ 1)
+
+ESTIMATE = record(  # of one cell, as its index needs it; n counts its answers or, where a rule exploits, its asks
+    average=np.float64,  # the mean of the answers; without any, what the learner says of an unknown arm
     shrink=np.float64,  # 1/sqrt(n ∨ 1)
     offset=np.float64,  # what the learner makes of n
     total=np.float64,  # the sum of the answers
@@ -29,7 +31,8 @@ ESTIMATE = record(  # of one cell with n answers, as its index needs it
 
 
 PARAMETERS = """`costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the
-bonus (1 is the paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "first" or "random"."""
+bonus (1 is the paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "random" or "first":
+equal indices are drawn from, or the lowest number wins."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class TabularLearner(Parametric):
 
     role: ClassVar[str] = "learner"
     setting: ClassVar[str] = "tabular"
-    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    functions: ClassVar[dict[str, Any]] = {}
     unknown: ClassVar[float] = 0.0  # the average of an arm without answers
     per_context: ClassVar[bool] = False  # whether `rounds` counts those of the context, rather than all
     straight: ClassVar[bool] = False  # whether the index is a linear function of the level
@@ -60,13 +63,13 @@ class TabularLearner(Parametric):
     _: KW_ONLY
     costs: Any = None
     scale: float = 1.0
-    ties: str = "first"
+    ties: str = "random"
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
         super().__init_subclass__()
         describe(cls, PARAMETERS)
         if functions:
-            cls.functions = {"offset": no_offset} | functions
+            cls.functions = {"offset": NO_OFFSET} | functions
 
     def __post_init__(self) -> None:
         for name in ("arms", "contexts"):
@@ -76,12 +79,6 @@ class TabularLearner(Parametric):
         if self.costs is not None:
             table_of_costs = full_costs(self.costs, self.contexts, self.arms)
             object.__setattr__(self, "costs", tuple(map(tuple, table_of_costs.tolist())))
-
-
-@inlined
-def no_offset(learner: Any, answers: int) -> float:
-    """For learners whose index needs the count of answers only as 1/sqrt(n ∨ 1)."""
-    return 0.0
 
 
 describe(TabularLearner, PARAMETERS)

@@ -15,6 +15,7 @@ from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.numba_support import inlined, record
 from sparingly.randomness import Stream
 from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
 from sparingly.tabular.learner import ESTIMATE, TIES, TabularLearner
 
 Words = NDArray[np.int64]
@@ -30,6 +31,9 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     rule=np.int64,  # its number in the registry
     rule_numbers=np.int64,  # how many parameters it has
     random_ties=np.int64,  # 1 if ties are broken at random
+    exploits=np.int64,  # 1 if the best estimate is played where nothing is asked
+    paced=np.int64,  # 1 if the rule keeps a pace
+    scores=np.int64,  # K, how many scores it keeps: with contexts only
     per_context=np.int64,  # 1 if the learner counts the rounds of each context by themselves
     straight=np.int64,  # 1 if the index is a linear function of the level
     unknown=np.float64,  # the average of an arm without answers
@@ -56,6 +60,7 @@ class Memory(NamedTuple):
     random: Stream  # (1,) the learner's own randomness
     learner: Floats  # its parameters, as the functions take them
     rule: Floats  # its parameters
+    pace: Pace  # what the rule remembers, if it keeps a pace
     clock: Integers  # (1 + S,) rounds the learner has lived through: in all, and in each context
     counts: Any  # (M,) of COUNTS
     estimates: Any  # (M,) of ESTIMATE
@@ -74,7 +79,9 @@ def look(words: Words, own: Any) -> Memory:
     random = HEAD_WORDS + ACCOUNT_WORDS
     learner = random + 1
     rule = learner + head[0].learner_numbers
-    clock = rule + head[0].rule_numbers
+    pace = rule + head[0].rule_numbers
+    scores = pace + PACE_WORDS
+    clock = scores + head[0].scores
     counts = clock + 1 + contexts
     estimates = counts + COUNTS_WORDS * cells
     levels = estimates + ESTIMATE_WORDS * cells
@@ -85,7 +92,8 @@ def look(words: Words, own: Any) -> Memory:
         words[HEAD_WORDS:random].view(ACCOUNT),
         words[random:learner].view(np.uint64),
         floats[learner:rule],
-        floats[rule:clock],
+        floats[rule:pace],
+        Pace(words[pace:scores].view(PACE), floats[scores:clock]),
         words[clock:counts],
         words[counts:estimates].view(COUNTS),
         words[estimates:levels].view(ESTIMATE),
@@ -107,15 +115,19 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
     contexts, arms = costs.shape
     cells, policy = contexts * arms, ESTIMATE_WORDS * contexts * arms + contexts
     size = HEAD_WORDS + ACCOUNT_WORDS + 1 + pair.learner_numbers.size + pair.rule_numbers.size + 1 + contexts
+    scores = SCORES if pair.paced and contexts > 1 and not pair.python_learner else 0
+    size += PACE_WORDS + scores
     words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
     words[:HEAD_WORDS].view(HEAD)[0] = (
         contexts, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[known.ties], known.per_context, known.straight, known.unknown, units.sum(), 0,
+        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight, known.unknown,
+        units.sum(), 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers
     memory.counts["cost"] = units
+    fresh_pace(memory.pace.state)
     memory.random[0] = key
     return words

@@ -11,9 +11,13 @@ from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question, Units
 from sparingly.randomness import uniform
+from sparingly.reasons import ASKED, BLIND, DECLINED, EXPLOITED, EXPLORED, PAST, STEP
+from sparingly.reasons import DENIED as DENIED_BY_BUDGET
 from sparingly.rules import RULES
-from sparingly.rules.dispatch import NO_LIMIT, kinds_for, ladder, no_limit
+from sparingly.rules.balanced import count_excess
+from sparingly.rules.dispatch import NO_LIMIT, NO_REASON, kinds_for, ladder, no_limit, no_streak
 from sparingly.rules.greedy import draw_slot, offer, store
+from sparingly.rules.pacing import UNKNOWN, take_score
 from sparingly.tabular.learner import ESTIMATE
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Floats, Memory, Words, look
@@ -24,6 +28,9 @@ level_of = ladder("level", LEARNERS, kinds_for(LEARNERS, "level"), "rounds")
 offset_of = ladder("offset", LEARNERS, kinds_for(LEARNERS, "offset"), "answers")
 index_of = ladder("index", LEARNERS, kinds_for(LEARNERS, "index"), "estimate, level")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "tabular"), "question")
+streak_of = ladder("streak", RULES, kinds_for(RULES, "streak", "tabular", no_streak), "question")
+reason_of = ladder("reason", RULES, kinds_for(RULES, "reason", "tabular", NO_REASON), "question")
+promise_of = ladder("promise", RULES, kinds_for(RULES, "promise", "tabular", no_limit), "question")
 limit_of = ladder("limit", RULES, kinds_for(RULES, "limit", "tabular", no_limit), "question")
 
 
@@ -43,9 +50,16 @@ def width_at(limit: int, rounds: int, cells: int) -> float:
 
 @inlined
 def refresh(m: Memory, cell: int) -> None:
-    """Bring the derived numbers of one cell in line with its answers."""
-    n, estimate, head = m.counts[cell].answered, m.estimates[cell], m.head[0]
-    estimate.average = estimate.total / n if n > 0 else head.unknown  # E10: the mean of the answers so far
+    """Bring the derived numbers of one cell in line with its answers, and with its asks.
+
+    Where a rule exploits, exploration shrinks with asks: one that nobody answers does not stay promising for ever.
+    """
+    counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
+    n, answers = counts.asked if head.exploits else counts.answered, counts.answered
+    if answers > 0:
+        estimate.average = estimate.total / answers  # E10: the mean of the answers so far
+    else:
+        estimate.average = head.unknown if n == 0 else 0.0
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
     estimate.offset = offset_of(m.own, head.learner, m.learner, n)
 
@@ -122,7 +136,31 @@ def tick(m: Memory, u: int, rounds: int) -> None:
 def propose(m: Memory, u: int) -> int:
     """Start a round: the clock ticks, the learner names its action (Algorithm 2, lines 3–4)."""
     tick(m, u, 1)
-    return choose(m, m.estimates, u * m.head[0].arms, level_at(m, age(m, u)))
+    level = level_at(m, age(m, u))
+    a = choose(m, m.estimates, u * m.head[0].arms, level)
+    if m.pace.scores.size > 0:
+        take_score(m.pace, score(m, u, a, level))
+        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].arms
+    return a
+
+
+@apart
+def score(m: Memory, u: int, a: int, level: float) -> float:
+    """What an ask about arm a would be worth in context u: by how much intervals overlap, times v_u/(n + 1)².
+
+    The overlap is UCB of the runner-up minus LCB of a; if it is negative, a is surely the best. The error that an ask
+    removes matters in each of the rounds with this context, of which there were v_u so far.
+    """
+    kind, own, numbers, first = m.head[0].learner, m.own, m.learner, u * m.head[0].arms
+    mine, rival = m.estimates[first + a], -math.inf
+    for b in range(m.head[0].arms):
+        if b != a:
+            rival = max(rival, index_of(own, kind, numbers, m.estimates[first + b], level))
+    overlap = 2.0  # the most: no reward is outside of [0, 1]
+    if mine.average < math.inf:
+        overlap = min(rival - (2.0 * mine.average - index_of(own, kind, numbers, mine, level)), overlap)
+    n = m.counts[first + a].asked + 1.0
+    return float(overlap * m.clock[1 + u] / (n * n))
 
 
 @inlined
@@ -143,6 +181,9 @@ def question_about(m: Memory, cell: int) -> Question:
         Units(cost, total, granted, spent),
         None,
         None,
+        m.pace.state[0].score,
+        m.pace,
+        m.counts,
     )
 
 
@@ -153,28 +194,80 @@ def wants(m: Memory, cell: int) -> bool:
 
 
 @inlined
-def settle(m: Memory, cell: int, wanted: bool) -> int:
+def estimate_of(m: Memory, cell: int) -> float:
+    """What a cell is thought to be worth: the mean of its answers and of one half, which counts as one answer more.
+
+    So one lucky answer does not beat many good ones, and an arm that was never tried may beat one that is known to be
+    bad. An arm whose asks nobody has answered comes last.
+    """
+    counts = m.counts[cell]
+    if counts.answered == 0 and counts.asked > 0:
+        return -math.inf
+    return float((m.estimates[cell].total + 0.5) / (counts.answered + 1.0))
+
+
+@apart
+def best_estimate(m: Memory, u: int, a: int) -> int:
+    """The arm with the highest estimate in context u; arm a, if there was no answer yet.
+
+    On the good event it loses little more than the width of the optimistic arm a: docs/paper.md has the proof.
+    """
+    first, top, tied, known = u * m.head[0].arms, -math.inf, 0, False
+    for cell in range(first, first + m.head[0].arms):
+        value = estimate_of(m, cell)
+        known = known or m.counts[cell].answered > 0
+        if value >= top:
+            tied = tied + 1 if value == top else 1
+            top = value
+    if not known:
+        return a
+    passed = int(uniform(m.random) * tied) if tied > 1 and m.head[0].random_ties else 0  # drawn only if it is shared
+    best = first - 1
+    while passed >= 0:
+        best += 1
+        passed -= estimate_of(m, best) == top
+    return int(best - first)
+
+
+@inlined
+def charge_for(m: Memory, cell: int, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
     if not wanted:
         return UNASKED
     if not charge(m.account, m.counts[cell].cost):
         return DENIED
+    if m.head[0].paced:
+        count_excess(m.pace.state, m.counts[cell].asked, m.counts[cell].cost)
     m.counts[cell].asked += 1
     return ANSWERABLE
+
+
+@inlined
+def settle(m: Memory, u: int, a: int, wanted: bool, names: bool) -> tuple[int, int]:
+    """The action in the end, and how the round ends: the ledger may refuse, and what is not asked about is not tried.
+
+    A learner in plain Python, which `names` no action here, keeps its own past and knows its own estimates.
+    """
+    head = m.head[0]
+    if head.slots > 0:  # Greedy
+        if not wanted:  # Algorithm 1, lines 11–12: the learner does not live through this round
+            tick(m, u, -1)
+            return past_action(m, u) if names else a, UNASKED
+        if names:
+            keep_policy(m)  # Algorithm 1, lines 7–8
+        else:
+            m.reservoir.seen[0] += 1
+    ending = charge_for(m, u * head.arms + a, wanted)
+    if ending != ANSWERABLE and head.exploits and names:
+        return best_estimate(m, u, a), ending
+    return a, ending
 
 
 @apart
 def play_round(m: Memory, u: int) -> tuple[int, int]:
     """One whole round in context u: the action, and how the round ended."""
     a = propose(m, u)
-    cell = u * m.head[0].arms + a
-    wanted = wants(m, cell)  # Algorithm 2, line 6
-    if m.head[0].slots > 0:  # Greedy
-        if not wanted:  # Algorithm 1, lines 11–12: the learner does not live through this round
-            tick(m, u, -1)
-            return past_action(m, u), UNASKED
-        keep_policy(m)  # Algorithm 1, lines 7–8
-    return a, settle(m, cell, wanted)
+    return settle(m, u, a, wants(m, u * m.head[0].arms + a), True)  # Algorithm 2, line 6
 
 
 @inlined
@@ -189,27 +282,58 @@ def take_answer(m: Memory, cell: int, reward: float) -> None:
 
 
 @compiled
-def decide(words: Words, own: Any, u: int) -> tuple[int, bool, float, float]:
-    """One round for the Agent: (action, ask, width, threshold)."""
+def decide(words: Words, own: Any, u: int) -> tuple[int, bool, float, float, int]:
+    """One round for the Agent: (action, ask, width, threshold, why). The width is the one before the ask."""
     m = look(words, own)
+    bar, first = threshold(m), u * m.head[0].arms
+    a = propose(m, u)
+    wanted, reason = wants(m, first + a), reason_for(m, first + a)
+    played, ending = settle(m, u, a, wanted, True)
+    span = finish(m, first + played, ending)
+    why = explain(m.head[0].slots > 0, m.head[0].exploits, m.counts[first + played].answered > 0, reason, ending)
+    return played, ending == ANSWERABLE, span, consistent(bar, span, ending), why
+
+
+@inlined
+def reason_for(m: Memory, cell: int) -> int:
+    """Why the rule asks about a cell or not, if it says so."""
+    return int(reason_of(m.own, m.head[0].rule, m.rule, question_about(m, cell)))
+
+
+@compiled
+def explain(reduces: bool, exploits: bool, known: bool, reason: int, ending: int) -> int:
+    """Why a decision was made, as a number: `reason` is the rule's, −1 if it gives none."""
+    whether = reason
+    if ending == DENIED:
+        whether = DENIED_BY_BUDGET
+    elif reason < 0:
+        whether = ASKED if ending == ANSWERABLE else DECLINED
+    if ending == ANSWERABLE:
+        return STEP * EXPLORED + whether
+    if reduces and ending == UNASKED:
+        return STEP * PAST + whether
+    if not exploits:
+        return STEP * EXPLORED + whether
+    return STEP * (EXPLOITED if known else BLIND) + whether
+
+
+@inlined
+def finish(m: Memory, cell: int, ending: int) -> float:
+    """Count the decision, whose answer may come late; the width of its cell before the ask."""
     m.head[0].decisions += 1
-    bar = threshold(m)
-    a, ending = play_round(m, u)
-    span = width_before(m, u * m.head[0].arms + a, ending)
-    return a, ending == ANSWERABLE, span, consistent(bar, span, ending)
+    if ending == ANSWERABLE and m.head[0].exploits:
+        refresh(m, cell)
+    return cell_width(m.counts[cell].asked - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
 
 
 @inlined
 def threshold(m: Memory) -> float:
     """The width at which the next decision will not be asked about, under the budget of this moment."""
-    most = limit_of(m.own, m.head[0].rule, m.rule, question_about(m, 0))
+    question = question_about(m, 0)
+    most = limit_of(m.own, m.head[0].rule, m.rule, question)
+    if most == NO_LIMIT:
+        most = promise_of(m.own, m.head[0].rule, m.rule, question)
     return width_at(most, m.clock[0] + 1, m.counts.size)
-
-
-@inlined
-def width_before(m: Memory, cell: int, ending: int) -> float:
-    """The width of a cell before the ask of this round."""
-    return cell_width(m.counts[cell].asked - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
 
 
 @compiled
@@ -237,21 +361,25 @@ def learn(words: Words, own: Any, u: int, a: int, reward: float) -> None:
 
 
 @compiled
-def count_ask(words: Words, u: int, a: int) -> None:
-    """Count an ask that was decided elsewhere, as `settle` would."""
-    m = look(words, None)
+def count_ask(words: Words, own: Any, u: int, a: int) -> None:
+    """Count an ask that was decided elsewhere, as `charge_for` would."""
+    m = look(words, own)
     cell = u * m.head[0].arms + a
     spend(m.account, m.counts[cell].cost, 1)
     m.counts[cell].asked += 1
+    m.pace.state[0].kappa = UNKNOWN
+    refresh(m, cell)
 
 
 @compiled
-def take_back(words: Words, u: int, a: int) -> None:
+def take_back(words: Words, own: Any, u: int, a: int) -> None:
     """Undo an ask that nobody has seen: the budget and the counts are as if it had not been made."""
-    m = look(words, None)
+    m = look(words, own)
     cell = u * m.head[0].arms + a
     refund(m.account, m.counts[cell].cost)
     m.counts[cell].asked -= 1
+    m.pace.state[0].kappa = UNKNOWN
+    refresh(m, cell)
 
 
 @compiled
@@ -279,24 +407,10 @@ def open_round(m: Memory, u: int, names: bool) -> tuple[int, float]:
 
 
 @inlined
-def close_round(m: Memory, cell: int, wanted: bool) -> tuple[int, float]:
-    """Charge and count the ask, if it is wanted: how the round ends, and the width of the cell before."""
-    m.head[0].decisions += 1
-    ending = settle(m, cell, wanted)
-    return ending, width_before(m, cell, ending)
-
-
-@inlined
-def reduce_round(m: Memory, u: int, a: int, wanted: bool, names: bool) -> int:
-    """Greedy: the action in the end. A learner in plain Python, which `names` none here, keeps its own past."""
-    if wanted:
-        if names:
-            keep_policy(m)
-        else:
-            m.reservoir.seen[0] += 1
-        return a
-    tick(m, u, -1)
-    return past_action(m, u) if names else a
+def close_round(m: Memory, u: int, a: int, wanted: bool, names: bool) -> tuple[int, int, float]:
+    """Settle the round: the action in the end, how the round ends, and the width of its cell before."""
+    played, ending = settle(m, u, a, wanted, names)
+    return played, ending, finish(m, u * m.head[0].arms + played, ending)
 
 
 @compiled
@@ -307,17 +421,15 @@ def open_by_words(words: Words, own: Any, u: int, names: bool) -> tuple[int, flo
 
 @compiled
 def question_by_words(words: Words, own: Any, cell: int) -> Question:
-    """`question_about`."""
-    return question_about(look(words, own), cell)
+    """`question_about`, without the arrays, which compiled code cannot return."""
+    q = question_about(look(words, own), cell)
+    return Question(
+        q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, None, None, q.score,
+        None, None,
+    )  # fmt: skip
 
 
 @compiled
-def reduce_by_words(words: Words, own: Any, u: int, a: int, wanted: bool, names: bool) -> int:
-    """`reduce_round`."""
-    return reduce_round(look(words, own), u, a, wanted, names)
-
-
-@compiled
-def close_by_words(words: Words, own: Any, cell: int, wanted: bool) -> tuple[int, float]:
+def close_by_words(words: Words, own: Any, u: int, a: int, wanted: bool, names: bool) -> tuple[int, int, float]:
     """`close_round`."""
-    return close_round(look(words, own), cell, wanted)
+    return close_round(look(words, own), u, a, wanted, names)

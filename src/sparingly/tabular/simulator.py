@@ -60,7 +60,8 @@ class TabularSimulator(RoundSimulator):
         self.check()
         self.pair = TabularFamily.make_pair(learner, rule)
         known = self.pair.own is None or {"ceiling", "earned"} <= learner.functions.keys()
-        self.skip = skip and known and "limit" in getattr(rule, "functions", ())
+        foreseen = {"limit"} if contexts_there > 1 else {"limit", "streak"}
+        self.skip = skip and known and not foreseen.isdisjoint(getattr(rule, "functions", ()))
 
     @staticmethod
     def takes(problem: Any) -> bool:

@@ -19,7 +19,8 @@ from sparingly.budgets import TAPED, units_at
 from sparingly.ledger import UNLIMITED, can_pay, spend
 from sparingly.numba_support import apart, compiled, inlined, record
 from sparingly.problems.rewards import BERNOULLI, coin, draw, edge
-from sparingly.rules.dispatch import kinds_for, ladder, no_ceiling, no_earnings
+from sparingly.rules.dispatch import NO_LIMIT, kinds_for, ladder, no_ceiling, no_earnings
+from sparingly.rules.pacing import UNKNOWN
 from sparingly.simulation.record import Record, is_due, write
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import Memory, Words, look
@@ -28,7 +29,10 @@ from sparingly.tabular.round import (
     DENIED,
     UNASKED,
     age,
+    best_estimate,
+    charge_for,
     choose,
+    estimate_of,
     index_of,
     keep_policy,
     level_at,
@@ -37,7 +41,7 @@ from sparingly.tabular.round import (
     play_round,
     question_about,
     refresh,
-    settle,
+    streak_of,
     take_answer,
     tick,
     wants,
@@ -172,7 +176,9 @@ def current_limit(m: Memory) -> int:
 
 @inlined
 def wants_within(m: Memory, cell: int, most: int) -> bool:
-    """`wants`, given the rule's limit: what costs something is asked about just if n^q is within it."""
+    """`wants`, given the rule's limit, if it has one: what costs something is asked about just if n^q is within it."""
+    if most == NO_LIMIT:
+        return wants(m, cell)
     return bool(m.counts[cell].asked <= most or (m.counts[cell].cost == 0 and wants(m, cell)))
 
 
@@ -207,25 +213,43 @@ def sprint(m: Memory, truth: TrueArms, plays: Integers, leads: Leads, block: Blo
             i += ride(m, truth, plays, leads, cell, most, stop - i)
             continue
         tick(m, u, 1)
-        plays[cell] += 1
-        ending = settle(m, cell, wanted)
+        ending = charge_for(m, cell, wanted)
         i += 1
         if ending == ANSWERABLE:
+            plays[cell] += 1
             answer(m, truth, cell)
             if index_of(m.own, head.learner, m.learner, m.estimates[cell], lead.floor) <= lead.rival:
                 lead.sure = 0
             continue
         if now >= lead.sure and patient(leads, u):
             look_ahead(m, leads, u, now, now + stop - i)
+        rest = 0
         if alone:
             rest = min(stop - i, lead.sure - now)
             rest = same_ending(m, cell, ending, block, i, i + rest)
             tick(m, u, rest)
-            plays[cell] += rest
             if ending == DENIED:
                 m.account[0].refused += rest
             i += rest
+        if head.exploits:
+            exploit(m, plays, u, lead.leader, rest + 1)
+        else:
+            plays[cell] += rest + 1
     m.account[0].granted = granted_in(block, stop - 1)  # of the last round, even if it was skipped
+
+
+@inlined
+def exploit(m: Memory, plays: Integers, u: int, leader: int, rounds: int) -> None:
+    """Play the best estimate of a context for some rounds in which nothing is asked; ties are drawn in every round."""
+    first, best, tied = u * m.head[0].arms, best_estimate(m, u, leader), 0
+    for cell in range(first, first + m.head[0].arms):
+        tied += estimate_of(m, cell) == estimate_of(m, first + best)
+    plays[first + best] += 1
+    if tied > 1 and m.head[0].random_ties:
+        for _ in range(rounds - 1):
+            plays[first + best_estimate(m, u, leader)] += 1
+    else:
+        plays[first + best] += rounds - 1
 
 
 @inlined
@@ -255,7 +279,11 @@ def ride(m: Memory, truth: TrueArms, plays: Integers, leads: Leads, cell: int, m
     floor, rival, kind = lead.floor, lead.rival, head.learner
     center, key = truth.center[cell], truth.key[cell]
     cost, asked = counts.cost, counts.asked
-    rounds = min(rounds, lead.sure - age(m, 0), most - asked + 1)
+    if most == NO_LIMIT:
+        rounds = min(rounds, streak_of(m.own, head.rule, m.rule, question_about(m, cell)))
+    else:
+        rounds = min(rounds, most - asked + 1)
+    rounds = min(rounds, lead.sure - age(m, 0))
     if cost > 0 and m.account[0].granted < UNLIMITED:
         rounds = min(rounds, (m.account[0].granted - m.account[0].spent) // cost)
     if rival == math.inf or rounds < 1:  # nothing is known of later rounds, or what is free is beyond the limit
@@ -279,12 +307,12 @@ def ride(m: Memory, truth: TrueArms, plays: Integers, leads: Leads, cell: int, m
                 k += 1
         done += k
         estimate.total = total
-        counts.answered = asked + done
+        counts.asked = counts.answered = asked + done
         refresh(m, cell)
         if index_of(m.own, kind, m.learner, estimate, floor) <= rival:
             lead.sure = 0
             break
-    counts.asked = asked + done
+    m.pace.state[0].kappa = UNKNOWN  # its excess has to be summed up anew
     spend(m.account, cost, done)
     tick(m, 0, done)
     plays[cell] += done

@@ -9,10 +9,12 @@ from sparingly.lab.claims import budget_profiles  # isort: skip
 from sparingly.lab.claims import remarks  # isort: skip
 from sparingly.lab.claims import corrections  # isort: skip
 from sparingly.lab.claims import exact_matching  # isort: skip
+from sparingly.lab.claims import balanced_matching  # isort: skip
 from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
 from sparingly.lab.claims.runner import Runner
 
 __all__ = [
-    "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds", "budget_profiles",
-    "corrections", "episodic_bounds", "exact_matching", "greedy_reduction", "linear_bounds", "lower_bounds", "remarks",
+    "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds",
+    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "greedy_reduction",
+    "linear_bounds", "lower_bounds", "remarks",
 ]  # fmt: skip

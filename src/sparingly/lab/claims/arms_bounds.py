@@ -14,10 +14,10 @@ from sparingly.lab.claims.evidence import Check, Curve, Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, along, bound_line, curve, name, of_runs, regrets, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import JUDGED, of_arms, worst_case_growth
-from sparingly.learners import UCB1
+from sparingly.lab.paper_policies import UCB1, ExactMatching
 from sparingly.ledger import in_amounts
 from sparingly.problems import Arms, greedy_trap
-from sparingly.rules import ExactMatching, PaperMatching
+from sparingly.rules import PaperMatching
 from sparingly.simulation.simulate import Simulation
 from sparingly.theory import lower, upper
 

@@ -14,9 +14,9 @@ from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
 from sparingly.lab.claims.panels import curve, name, regrets, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import FACTOR, HORIZONS, JUDGED, LONGER, of_arms, worst_case_growth
-from sparingly.learners import UCB1
+from sparingly.lab.paper_policies import UCB1, ExactMatching
 from sparingly.problems import Arms
-from sparingly.rules import ExactMatching, PaperMatching
+from sparingly.rules import PaperMatching
 from sparingly.theory import profiles as theory
 
 

@@ -17,11 +17,11 @@ from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, band, curve, share_of_runs, spending
 from sparingly.lab.claims.runner import Runner
-from sparingly.learners import OFUL, UCB1, UCBVI
+from sparingly.lab.paper_policies import OFUL, UCB1, UCBVI, Always, ExactMatching, Matching
 from sparingly.ledger import budget_in_units
 from sparingly.problems import Arms, Linear, random_mdp
 from sparingly.protocol import Question
-from sparingly.rules import Always, ExactMatching, Matching, PaperMatching
+from sparingly.rules import PaperMatching
 from sparingly.rules.paper import paper_episode_bar
 from sparingly.tabular.round import cell_width as width
 

@@ -19,9 +19,9 @@ from sparingly.lab.claims.panels import Floats, curve, name, regrets, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import of_episodes, worst_case_growth
 from sparingly.lab.formatting import value_and_interval
-from sparingly.learners import UCBVI, ULCVI
+from sparingly.lab.paper_policies import UCBVI, ULCVI, ExactMatching, Never
 from sparingly.problems import Episodic, episode_trap, random_mdp
-from sparingly.rules import AdaptiveMatching, ExactMatching, Greedy, Never, PaperMatching
+from sparingly.rules import AdaptiveMatching, Greedy, PaperMatching
 from sparingly.simulation.simulate import Simulation
 from sparingly.theory import upper
 

@@ -17,9 +17,9 @@ from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
 from sparingly.lab.claims.panels import mean_of_runs, means, regrets, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import Family, of_arms, of_directions, pilot, regrets_at_gap, worst_gap
-from sparingly.learners import UCBVI
+from sparingly.lab.paper_policies import UCBVI, Always, ExactMatching
 from sparingly.problems import random_mdp
-from sparingly.rules import AdaptiveMatching, Always, ExactMatching, Greedy, PaperMatching
+from sparingly.rules import AdaptiveMatching, Greedy, PaperMatching
 from sparingly.theory import upper
 
 JUDGED = (

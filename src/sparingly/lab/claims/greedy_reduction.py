@@ -14,7 +14,7 @@ from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, along, bound_line, curve, name, regrets, spending
 from sparingly.lab.claims.runner import Runner
-from sparingly.learners import MOSS, OFUL, UCB1, UCBVI
+from sparingly.lab.paper_policies import MOSS, OFUL, UCB1, UCBVI, Always, ExactMatching
 from sparingly.problems import (
     Arms,
     Linear,
@@ -23,7 +23,7 @@ from sparingly.problems import (
     random_mdp,
     worse_labelling,
 )  # fmt: skip
-from sparingly.rules import Always, ExactMatching, Greedy, PaperMatching
+from sparingly.rules import Greedy, PaperMatching
 from sparingly.theory import FrontLoaded, play, upper
 
 JUDGED_REDUCTION = (

@@ -17,9 +17,9 @@ from sparingly.lab.claims.panels import Floats, along, bound_line, name
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import JUDGED as GROWTH
 from sparingly.lab.claims.worst_case import of_directions, worst_case_growth
-from sparingly.learners import OFUL
+from sparingly.lab.paper_policies import OFUL, ExactMatching
 from sparingly.problems import Linear, linear_trap
-from sparingly.rules import ExactMatching, PaperMatching
+from sparingly.rules import PaperMatching
 from sparingly.theory import upper
 
 

@@ -13,9 +13,9 @@ from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Evidence, claim
 from sparingly.lab.claims.panels import Floats, curve, name, regrets, spending
 from sparingly.lab.claims.runner import Runner
-from sparingly.learners import MOSS, OFUL, UCB1
+from sparingly.lab.paper_policies import MOSS, OFUL, UCB1, Always, ExactMatching, Never
 from sparingly.problems import hard_arms, hard_costs, hard_linear, hard_varying
-from sparingly.rules import Always, ExactMatching, Greedy, Never, PaperMatching
+from sparingly.rules import Greedy, PaperMatching
 from sparingly.theory import lower
 
 JUDGED = (

@@ -15,9 +15,9 @@ from sparingly.lab.claims.arms_bounds import excess
 from sparingly.lab.claims.evidence import Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, band, curve, name, regrets, share_of_runs, spending
 from sparingly.lab.claims.runner import Runner
-from sparingly.learners import OFUL, UCB1
+from sparingly.lab.paper_policies import OFUL, UCB1, ExactMatching, Matching
 from sparingly.problems import Arms, hypercube
-from sparingly.rules import ExactMatching, Matching, PaperMatching
+from sparingly.rules import PaperMatching
 from sparingly.theory import upper
 
 

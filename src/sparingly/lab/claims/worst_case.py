@@ -25,7 +25,7 @@ from sparingly.lab.claims import statistics
 from sparingly.lab.claims.evidence import Check, Curve, Panel
 from sparingly.lab.claims.panels import Floats, curve, mean_of_runs, means, name
 from sparingly.lab.claims.runner import Runner
-from sparingly.learners import OFUL, UCB1
+from sparingly.lab.paper_policies import OFUL, UCB1
 from sparingly.problems import Arms, Episodic, Linear, hypercube
 
 PILOT, SECOND_PILOT = 1_000, 2_000  # their streams begin here

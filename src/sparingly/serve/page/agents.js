@@ -29,13 +29,23 @@ export function openAgents(root, _, app) {
   return {
     title: "Agents",
     async refresh(signal) {
-      const { agents } = await get("v1/agents", signal);
+      const agents = await allAgents(signal);
       show(none, agents.length === 0);
       keyed(list, agents, (agent) => agent.name, makeEntry);
       const open = agents.reduce((sum, agent) => sum + agent.open, 0);
       app.title(open ? `(${open}) Agents` : "Agents");
     },
   };
+}
+
+async function allAgents(signal) {
+  const found = [];
+  for (let after = ""; after !== null; ) {
+    const page = await get(`v1/agents?after=${encodeURIComponent(after)}`, signal);
+    found.push(...page.agents);
+    after = page.next ?? null;
+  }
+  return found;
 }
 
 function makeEntry({ name }) {

@@ -10,7 +10,8 @@ const LEARNERS = {
   OFUL: "OFUL: actions that come with features",
 };
 const RULES = {
-  ExactMatching: "ExactMatching: asks what the budget can carry to the end (recommended)",
+  BalancedMatching: "BalancedMatching: a reserve for whatever comes, the rest where it does most good (recommended)",
+  ExactMatching: "ExactMatching: asks what the budget can carry to the end",
   PaperMatching: "PaperMatching: the paper’s rule, for comparison",
   Matching: "Matching: asks if the interval is wider than α·B^(β−1)",
   Greedy: "Greedy: asks whenever the budget allows",
@@ -73,7 +74,7 @@ function makeInputs() {
     late: select({ learn: "is learned from all the same", keep: "is kept for the log only" }),
     lease: box({ min: 0, value: 600 }),
     bonus: box({ min: 0, value: 1 }),
-    ties: select({ first: "the first action wins", random: "a random one wins" }),
+    ties: select({ random: "a random one wins", first: "the first action wins" }),
     noise: box({ min: 0, value: 0.1 }),
     seed: box({ min: 0, step: 1, value: 0 }),
   };

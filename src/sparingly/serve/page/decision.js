@@ -52,6 +52,7 @@ function facts(event) {
     status: (STATUSES[event.status] ?? event.status) + (event.late ? ", late" : ""),
     reward: event.reward === null ? null : number(event.reward),
     asked: `${event.ask ? "yes" : "no"}: ${REASONS[event.reason] ?? event.reason}`,
+    why: event.explanation || null,
     width: number(event.width),
     threshold: event.threshold === null ? "none: nothing is asked" : number(event.threshold),
     cost: event.ask ? number(event.cost) : null,

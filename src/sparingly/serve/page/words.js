@@ -58,7 +58,12 @@ export function duration(length) {
 
 export const REASONS = {
   width_reaches_threshold: "uncertain enough",
+  reserve: "from the reserve",
+  worth_it: "worth it",
   below_threshold: "below the threshold",
+  free_part_spent: "free part spent",
+  better_rounds: "better rounds expected",
+  settled: "settled",
   budget_exhausted: "budget used up",
   paused: "paused",
 };
