@@ -95,26 +95,13 @@ def transcribed_ulcvi(book: Notebook):
 TRANSCRIBED = {"UCBVI": transcribed_ucbvi, "ULCVI": transcribed_ulcvi}
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("scale", [1.0, 0.02])
-@pytest.mark.parametrize(("states", "actions", "horizon", "successors"), [(3, 2, 4, 3), (24, 2, 3, 2), (17, 1, 3, 17)])
-def test_the_planner_is_the_papers(name, scale, states, actions, horizon, successors):
-    """Values and policy equal the transcription in every episode; few successors are lists, many are rows."""
-    learner = LEARNERS[name](states, actions, horizon, scale=scale)
-    problem = sp.problems.random_mdp(states, actions, horizon, successors=successors, seed=3, rewards="beta")
-    P, R, random = problem.transitions(), problem.means, np.random.default_rng(0)
-    rule = sp.ExactMatching(explore="always")
-    agent, book = sp.Agent(learner, rule=rule, budget=10 * learner.cells, seed=0), Notebook(learner)
-    for episode in range(60):
+def written_down(agent, book, problem, episodes):
+    """Let an agent play, and write all of it into the notebook; a pause before every episode, with the agent's plan."""
+    (horizon, states, actions), random = agent.learner.shape, np.random.default_rng(0)
+    P, R = problem.transitions(), problem.means
+    for episode in range(episodes):
         policy = agent.plan()
-        upper, lower, Q = TRANSCRIBED[name](book)
-        seen = np.array(
-            [[any(book.after[h, s, a] for a in range(actions)) for s in range(states)] for h in range(horizon)]
-        )
-        np.testing.assert_allclose(agent.values[0][seen], upper[seen], rtol=0, atol=1e-10)
-        np.testing.assert_allclose(agent.values[1][seen], lower[seen], rtol=0, atol=1e-10)
-        chosen = np.take_along_axis(Q, policy[..., np.newaxis], axis=2)[..., 0]
-        assert (chosen[seen] >= Q.max(axis=2)[seen] - 1e-9).all()
+        yield policy
         s, states_seen, actions_done = int(random.integers(states)), [], []
         for h in range(horizon):
             a = int(policy[h, s]) if episode % 3 else int(random.integers(actions))  # the data may be off policy
@@ -128,8 +115,50 @@ def test_the_planner_is_the_papers(name, scale, states, actions, horizon, succes
                 reward = float(np.clip(R[h, states_seen[h], actions_done[h]] + random.normal(0, 0.1), 0, 1))
                 agent.observe((agent.decisions, int(h)), reward)
                 book.rewards[h, states_seen[h], actions_done[h]].append(reward)
+
+
+def agree_with_the_transcription(agent, book, policy):
+    """Values and policy, in states that were seen; the transcription's bounds there."""
+    horizon, states, actions = agent.learner.shape
+    upper, lower, Q = TRANSCRIBED[type(agent.learner).__name__](book)
+    seen = np.array([[any(book.after[h, s, a] for a in range(actions)) for s in range(states)] for h in range(horizon)])
+    np.testing.assert_allclose(agent.values[0][seen], upper[seen], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(agent.values[1][seen], lower[seen], rtol=0, atol=1e-10)
+    chosen = np.take_along_axis(Q, policy[..., np.newaxis], axis=2)[..., 0]
+    assert (chosen[seen] >= Q.max(axis=2)[seen] - 1e-9).all()
+    return upper, lower
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("scale", [1.0, 0.02])
+@pytest.mark.parametrize(("states", "actions", "horizon", "successors"), [(3, 2, 4, 3), (24, 2, 3, 2), (17, 1, 3, 17)])
+def test_the_planner_is_the_papers(name, scale, states, actions, horizon, successors):
+    """Values and policy equal the transcription in every episode; few successors are lists, many are rows."""
+    learner = LEARNERS[name](states, actions, horizon, scale=scale)
+    problem = sp.problems.random_mdp(states, actions, horizon, successors=successors, seed=3, rewards="beta")
+    rule = sp.ExactMatching(explore="always")
+    agent, book = sp.Agent(learner, rule=rule, budget=10 * learner.cells, seed=0), Notebook(learner)
+    for policy in written_down(agent, book, problem, 60):
+        agree_with_the_transcription(agent, book, policy)
     counted = {cell: len(after) for cell, after in book.after.items()}
     assert all(agent.visits[cell] == n for cell, n in counted.items())
+
+
+@pytest.mark.parametrize(("name", "scale"), [("UCBVI", 0.01), ("ULCVI", 2e-5)])
+@pytest.mark.parametrize(("states", "actions", "successors"), [(3, 2, 3), (16, 1, 2)])
+def test_the_planner_is_the_papers_where_nothing_is_cut_off(name, scale, states, actions, successors):
+    """In long runs with small bonuses most values lie between their caps, so every term of the bonus counts."""
+    learner = LEARNERS[name](states, actions, 4, scale=scale)
+    problem = sp.problems.random_mdp(states, actions, 4, successors=successors, seed=3, rewards="beta")
+    agent = sp.Agent(learner, rule=sp.ExactMatching(explore="always"), budget=30 * learner.cells, seed=0)
+    book, caps, below, above = Notebook(learner), np.arange(4, 0, -1.0)[:, np.newaxis], [], []
+    for episode, policy in enumerate(written_down(agent, book, problem, 2_001)):
+        if episode % 250 == 0 and episode:
+            upper, lower = agree_with_the_transcription(agent, book, policy)
+            below.append((upper < caps - 1e-6).mean())
+            above.append((lower > 1e-6).mean())
+    assert min(below[-3:]) > 0.5
+    assert min(above[-3:]) > 0.5 or name == "UCBVI"
 
 
 def test_what_is_remembered_of_transitions_is_what_was_seen():
@@ -202,18 +231,19 @@ def wander(agent, problem, episodes, start):
 
 
 @pytest.mark.parametrize(
-    ("name", "means", "episodes"),
+    ("name", "means", "episodes", "scale"),
     [
-        ("UCBVI", 0.3 * np.random.default_rng(5).random((2, 2, 2)), 9_000),
-        ("ULCVI", [[[0.2]], [[0.9]]], 12_000),
-        ("ULCVI", [[[0.1, 0.5]]], 12_000),
+        ("UCBVI", 0.3 * np.random.default_rng(5).random((2, 2, 2)), 9_000, 1.0),
+        ("ULCVI", [[[0.2]], [[0.9]]], 12_000, 1.0),
+        ("ULCVI", [[[0.1, 0.5]]], 12_000, 1.0),
+        ("ULCVI", np.random.default_rng(5).random((3, 3, 2)), 4_000, 0.002),  # with several states V has a variance
     ],
 )
-def test_optimism_and_pessimism_in_every_episode(name, means, episodes):
+def test_optimism_and_pessimism_in_every_episode(name, means, episodes, scale):
     """V_lower ≤ V^π ≤ V* ≤ V_upper with the paper's constants; asks are skipped and first states alternate."""
     horizon, states, actions = np.shape(means)
     P = np.random.default_rng(0).dirichlet(np.ones(states), size=(horizon, states, actions))
-    problem, learner = sp.problems.Episodic(P, means), LEARNERS[name](states, actions, horizon)
+    problem, learner = sp.problems.Episodic(P, means), LEARNERS[name](states, actions, horizon, scale=scale)
     agent = sp.Agent(learner, rule=sp.ExactMatching(), budget=sp.budgets.Linear(0.9 * horizon), seed=0)
     best, most, tight, positive = problem.optimal_values, np.arange(horizon, 0, -1.0)[:, np.newaxis], 0, 0
     for upper, lower, value in wander(agent, problem, episodes, lambda episode: episode % states):
@@ -338,6 +368,16 @@ def test_adaptive_matching_gives_noisy_cells_more():
     coin, still = agent.asked[0, :, 0]
     assert coin + still > 9_900
     assert coin > 1.5 * still
+
+
+def test_adaptive_matching_keeps_every_cells_share_from_an_adversary():
+    """Two states, B = 100: 300 visits to one, then 300 to the other, which still has its κ = share·B/C asks."""
+    agent = sp.Agent(sp.UCBVI(2, 1, 1), rule=sp.AdaptiveMatching(share=0.5), budget=100, seed=0)
+    for s in (0, 1):
+        for _ in range(300):
+            if agent.decide_episode([s], [0])[0]:
+                agent.observe_episode([0.5])
+    assert agent.asked[0, :, 0].tolist() == [75, 25]
 
 
 def test_the_unknown_stays_promising_at_any_scale():

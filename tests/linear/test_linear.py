@@ -99,6 +99,41 @@ def test_every_quantity_agrees_with_a_direct_solve(seed, d, actions, asks, radiu
         assert decision.ask == (min(norm, 1) >= v / math.sqrt(B))
 
 
+def test_the_simple_radius_grows_with_the_rounds():
+    """l_{t−1} counts all rounds before this one, asked about or not; the index, the width and the view have it."""
+    d, noise, delta, ridge, D = 3, 0.3, 0.1, 2.0, 1.5
+    learner = sp.OFUL(d, noise=noise, delta=delta, ridge=ridge, norm=D, radius="simple")
+    agent, random = sp.Agent(learner, rule=sp.ExactMatching(), budget=20, seed=0), np.random.default_rng(0)
+    V = ridge * np.eye(d)
+    for t in range(1, 400):
+        reach = noise * math.sqrt(2 * d * math.log((1 + (t - 1) / ridge) / delta)) + math.sqrt(ridge) * D
+        assert agent.radius == pytest.approx(reach, rel=1e-12)
+        X = random_rows(random, 1, d)
+        decision = agent.decide(X)
+        assert decision.width == pytest.approx(2 * reach * math.sqrt(X[0] @ np.linalg.solve(V, X[0])), rel=1e-9)
+        if decision.ask:
+            V += np.outer(X[0], X[0])
+            agent.observe(decision.id, float(random.normal()))
+    assert 0 < agent.ledger.spent <= 20
+
+
+def test_greedys_reservoir_is_uniform_and_holds_what_it_says():
+    """After l policies the kept one is each of them with probability 1/l (chi-square, false alarms 1e-6), as it was."""
+    from scipy.stats import chi2
+
+    kept, X = np.zeros(4), np.eye(2)
+    for seed in range(1_200):
+        agent, past = sp.Agent(sp.OFUL(2, radius="simple"), rule=sp.Greedy(), budget=4, seed=seed), []
+        for _ in range(4):
+            past.append([*agent.theta, agent.radius])
+            agent.observe(agent.decide(X).id, 1.0 + seed % 7)
+        reservoir = agent._family.memory.reservoir
+        policy = reservoir.policies[0].view(np.float64)
+        np.testing.assert_allclose([*policy[:2], policy[-1]], past[int(reservoir.since[0]) - 1], rtol=1e-12)
+        kept[reservoir.since[0] - 1] += 1
+    assert ((kept - 300) ** 2 / 300).sum() < chi2.ppf(1 - 1e-6, 3)
+
+
 def test_e4_nothing_is_asked_while_the_bar_is_above_one():
     """v_B² > B: the clip min(‖x‖, 1) matters. With λ = 0.01 the width is 10, and the paper's other form would ask."""
     assert paper_bar(4, 0.01, 1.0, 10 * UNIT) == math.inf
