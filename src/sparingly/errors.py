@@ -13,6 +13,8 @@ SparinglyError
 │   ├── Unauthorized      401: the token is missing or wrong
 │   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
+
+MigrationWarning, a UserWarning, is no error: a saved agent goes on, with something else in place of what is no more.
 """
 
 from __future__ import annotations
@@ -41,6 +43,10 @@ class NotAwaited(InvalidInput):
 
 class UnreadableFile(SparinglyError, ValueError):
     """A file cannot be read back: damaged, truncated, of another kind or from a newer version."""
+
+
+class MigrationWarning(UserWarning):
+    """A saved agent used something that is no more, and goes on with something else. Saved again, it loads silently."""
 
 
 class MissingExtra(SparinglyError, ImportError):

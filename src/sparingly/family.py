@@ -269,13 +269,8 @@ def fill_rows(target: Any, values: Any, *shape: int) -> None:
 
 
 def as_integers(records: Any) -> Any:
-    """The fields of records as the columns of an array of whole numbers: a view, unless they are floats."""
+    """The fields of records as the columns of an array of whole numbers: a view."""
     return records.view(np.int64).reshape(records.size, -1)
-
-
-def as_floats(records: Any) -> Any:
-    """The same for records of floats."""
-    return records.view(np.float64).reshape(records.size, -1)
 
 
 def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any]) -> None:

@@ -68,16 +68,12 @@ class Row(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a Question adds for episodes: the cell is (h, s, a), number (h·S + s)·A + a."""
+    """What a Question adds for episodes, where a cell is a step, a state and an action."""
 
-    cell: int  #: the number of the cell
     visits: int  #: n: how often the cell was visited
-    variance: float  #: of its answers
     log_term: float  #: L_t, the logarithm in the bonuses of this episode
     rewarding: float  #: |L_R|: how many cells can have a reward
     seen_cost: int  #: the costs of all cells that were visited, added up, in millionths
-    counts: Any  #: (M,) of every cell, by name: cost, asked, answered, visits
-    notes: Any  #: (M,) of every cell, by name: squares (of the answers' deviations), needed (a rule may write it)
 
 
 class Question(NamedTuple):
@@ -100,7 +96,7 @@ class Question(NamedTuple):
     step: Any = None  #: `Step`, in episodes only
     score: float = math.inf  #: what an ask would be worth compared with other rounds, for rules that keep a pace
     pace: Any = None  #: `rules.pacing.Pace`: what such a rule remembers
-    counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered
+    counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered; in episodes visits too
 
     @property
     def setting(self) -> str:

@@ -20,7 +20,6 @@ from sparingly.family import (
     BaseFamily,
     Pair,
     PlainLearner,
-    as_floats,
     as_integers,
     check_rule,
     fill,
@@ -268,7 +267,7 @@ class EpisodicFamily(BaseFamily):
             "account": m.account.view(np.int64),
             "random": m.random,
             "counts": as_integers(m.counts),
-            "notes": as_floats(m.notes),
+            "squares": m.squares,
             "means": m.model.rows["average"],
             "transitions": self.transitions(),
             "upper": m.values.upper,
@@ -289,7 +288,7 @@ class EpisodicFamily(BaseFamily):
         fill(m.random, parts["random"])
         fill(m.account.view(np.int64), parts["account"])
         fill(as_integers(m.counts), parts["counts"])
-        fill(as_floats(m.notes), parts["notes"])
+        fill(m.squares, parts["squares"])
         for name in ("upper", "lower", "policy"):
             fill(getattr(m.values, name), parts[name])
         fill(m.model.rows["average"], parts["means"])
@@ -344,7 +343,7 @@ class EpisodicFamily(BaseFamily):
             head.open in (0, 1) and head.lives in (0, 1),
             OWN <= head.acting < m.reservoir.since.size,
             ((means >= 0.0) & (means <= 1.0)).all(),
-            (np.isfinite(as_floats(m.notes)) & (as_floats(m.notes) >= 0.0)).all(),
+            (np.isfinite(m.squares) & (m.squares >= 0.0)).all(),
             ((upper >= 0.0) & (upper <= H) & (lower >= 0.0) & (lower <= H)).all(),
             not upper[H].any() and not lower[H].any(),
             (m.account.view(np.int64) >= 0).all(),

@@ -19,9 +19,9 @@ from sparingly.lab.claims.panels import Floats, curve, name, regrets, spending
 from sparingly.lab.claims.runner import Runner
 from sparingly.lab.claims.worst_case import of_episodes, worst_case_growth
 from sparingly.lab.formatting import value_and_interval
-from sparingly.lab.paper_policies import UCBVI, ULCVI, ExactMatching, Never
+from sparingly.lab.paper_policies import UCBVI, ULCVI, BalancedMatching, ExactMatching, Never
 from sparingly.problems import Episodic, episode_trap, random_mdp
-from sparingly.rules import AdaptiveMatching, Greedy, PaperMatching
+from sparingly.rules import Greedy, PaperMatching
 from sparingly.simulation.simulate import Simulation
 from sparingly.theory import upper
 
@@ -294,7 +294,7 @@ def _orders(S: int, A: int, horizons: Sequence[int]) -> Panel:
     full={"horizons": (10_000, 40_000, 160_000, 640_000)},
 )
 def sparsity(runner: Runner, share: float, horizons: Sequence[int], runs: int) -> Evidence:
-    rules = (PaperMatching(), ExactMatching(), AdaptiveMatching())
+    rules = (PaperMatching(), ExactMatching(), BalancedMatching())
     return _rate(runner, UCBVI, rules, share, horizons, runs, sparse=True)
 
 
