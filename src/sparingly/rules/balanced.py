@@ -247,7 +247,7 @@ class BalancedMatching(
     `reserve` is ρ, the share of the budget that is spent as in exact matching: whatever happens, every cell or
     direction gets what ExactMatching would give it under the budget ρB. The rest is free: it is asked for as it comes
     in, in the rounds that are worth most. With a `horizon`, the number of rounds, a budget that is there from the start
-    is spread over them, for worlds that change; without one it is spent as it can be, which is better if they do not.
+    is spread over them, for worlds that change; without one it is spent in the better half of the rounds.
     """
 
     summary = "A reserve that no adversary can starve; the rest goes where it does most good. The default."
