@@ -401,6 +401,25 @@ def test_lower_bounds_by_hand():
     assert lower.varying_budget(np.ones((4, 2, 7)), [1, 1]).shape == (4, 2, 7)
 
 
+@pytest.mark.parametrize("power", [0.25, 0.5, 1.0])
+def test_e11_a_budget_of_a_power_of_the_horizon(power):
+    """B = T^β: the lower bound, the profile and what R1 pays for declining grow like T^(1 − β/2), not T^(1 − β)."""
+    T = 10.0 ** np.array([6, 8])
+
+    def slope(values):
+        return math.log(values[1] / values[0]) / math.log(T[1] / T[0])
+
+    assert slope(lower.unit_costs(T, 4, T**power)) == pytest.approx(1 - power / 2)
+    assert slope([profiles.fixed(t, 4, t**power).bound for t in T]) == pytest.approx(1 - power / 2)
+    assert profiles.polynomial(100, 4, power).rounds == 1 - power / 2
+    small = np.array([10**3, 10**5])
+    budgets = [np.full(t, float(t) ** power) for t in small]
+    paid = [last(upper.exact_arms(B, 2)) - last(upper.exact_arms(0 * B + np.inf, 2)) for B in budgets]
+    logs = np.sqrt(np.log(2.0 * small))
+    grown = math.log(paid[1] / paid[0] * logs[0] / logs[1]) / math.log(100)
+    assert grown == pytest.approx(1 - power / 2, abs=0.12)  # where few rounds are capped
+
+
 def test_lower_bounds_rise_with_the_horizon_and_fall_with_the_budget():
     """A longer horizon costs more, each further unit of the budget no more; where a bound is not capped, less."""
     rounds, budgets = np.arange(1, 301), np.array([0, 1, 2, 5, 10, 50, 300])

@@ -9,6 +9,7 @@ from sparingly.lab.claims import budget_profiles  # isort: skip
 from sparingly.lab.claims import remarks  # isort: skip
 from sparingly.lab.claims import lemmas  # isort: skip
 from sparingly.lab.claims import corrections  # isort: skip
+from sparingly.lab.claims import repairs  # isort: skip
 from sparingly.lab.claims import exact_matching  # isort: skip
 from sparingly.lab.claims import balanced_matching  # isort: skip
 from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
@@ -18,4 +19,5 @@ __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds",
     "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "greedy_reduction",
     "lemmas", "linear_bounds", "lower_bounds", "remarks",
+    "repairs",
 ]  # fmt: skip
