@@ -455,6 +455,26 @@ def test_the_corollary_rises_with_the_horizon():
         assert (np.diff(values)[10:] > 0).all()
 
 
+def test_the_varying_linear_bound_by_hand():
+    """⌊B⌋, at most t and at least 1, under the root; weighted by 1/t it is never above the best single horizon."""
+    B = np.array([0.0, 0.5, 2.9, 9.0, 9.0])
+    asks = np.array([1, 1, 2, 4, 5])
+    sums = np.cumsum(3 / np.sqrt(asks)) / (80 * (1 + np.log(np.arange(1, 6))))
+    np.testing.assert_allclose(lower.varying_linear(B, 3), sums)
+    assert lower.varying_linear(np.ones((4, 2, 7)), 2).shape == (4, 2, 7)
+    t = np.arange(1, 301)
+    for budget in (0.3 * t, t**0.5, np.where(t < 150, 0, 40.0), np.full(300, 7.0), np.full(300, np.inf)):
+        single = np.array([lower.linear(s, 3, max(min(int(min(b, s)), s), 1)) for s, b in zip(t, budget, strict=True)])
+        values = lower.varying_linear(budget, 3)
+        assert (values <= np.maximum.accumulate(single) * (1 + 1e-12)).all()
+        assert (lower.varying_linear(budget + 5, 3) <= values).all()
+        upper_one = upper.exact_oful(budget, 3, length=math.sqrt(3), norm=math.sqrt(3), delta=0.01)
+        assert (values <= upper_one).all()
+    for wrong in ([2, 1], [-1], "abc"):
+        with pytest.raises(sp.InvalidInput):
+            lower.varying_linear(wrong, 2)
+
+
 def test_the_corollary_is_below_the_worst_horizon():
     """Its average over horizons, weighted by 1/t, is never above the best single horizon of the proposition."""
     t, costs = np.arange(1, 201), [3.0, 1.0, 0.5]

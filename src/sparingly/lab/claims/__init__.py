@@ -1,6 +1,7 @@
 """The claims of the paper and our own, as data that can be run and judged: one file per topic, listed in CLAIMS."""
 
 from sparingly.lab.claims import lower_bounds  # isort: skip  # the order of these imports is the order of the report
+from sparingly.lab.claims import varying_linear  # isort: skip
 from sparingly.lab.claims import greedy_reduction  # isort: skip
 from sparingly.lab.claims import arms_bounds  # isort: skip
 from sparingly.lab.claims import linear_bounds  # isort: skip
@@ -19,5 +20,5 @@ __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds",
     "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "greedy_reduction",
     "lemmas", "linear_bounds", "lower_bounds", "remarks",
-    "repairs",
+    "repairs", "varying_linear",
 ]  # fmt: skip
