@@ -6,11 +6,13 @@ import pytest
 
 from sparingly.lab.claims import CLAIMS, Runner
 from sparingly.theory import lower
-from tests.lab.test_mutations import asks_nothing
+from tests.lab.test_mutations import asks_always, asks_nothing
 
 # claim, what is smaller than in its quick mode, what is broken
 BROKEN = [
     ("corrections/e11", {"horizons": (4_000, 32_000, 256_000)}, asks_nothing),
+    ("ours/exact-episodes-bound", {"rounds": 500, "episodes": 300}, asks_nothing),
+    ("ours/exact-episodes-bound", {"rounds": 500, "episodes": 300}, asks_always),
 ]
 
 

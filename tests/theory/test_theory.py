@@ -14,6 +14,7 @@ import sparingly as sp
 from sparingly.episodic.learner import log_term
 from sparingly.linear.oful import simple_radius
 from sparingly.rules.balanced import least_asks
+from sparingly.rules.intervals import variance_of
 from sparingly.theory import lower, profiles, upper
 
 T = 60
@@ -28,6 +29,10 @@ BOUNDS = {
     "balanced_oful": (lambda B, **o: upper.balanced_oful(B, **({"dim": 3} | o)), 2.0),
     "cbm_ucbvi": (lambda B, **o: upper.cbm_ucbvi(B, **(EPISODES | o)), 4.0),
     "cbm_ulcvi": (lambda B, **o: upper.cbm_ulcvi(B, **(EPISODES | o)), 4.0),
+    "exact_ucbvi": (lambda B, **o: upper.exact_ucbvi(B, **(EPISODES | o)), 4.0),
+    "exact_ulcvi": (lambda B, **o: upper.exact_ulcvi(B, **(EPISODES | o)), 4.0),
+    "balanced_ucbvi": (lambda B, **o: upper.balanced_ucbvi(B, **(EPISODES | o)), 4.0),
+    "balanced_ulcvi": (lambda B, **o: upper.balanced_ulcvi(B, **(EPISODES | o)), 4.0),
     "greedy": (
         lambda B, **o: upper.greedy_reduction(B, **({"alpha": 2.0, "beta": 0.5, "constant": 1.0} | o)),
         math.inf,
@@ -163,6 +168,50 @@ def test_theorems_4_and_5_by_hand(rewarding):
             assert got[T - 1] == pytest.approx(lasting + sum(terms), rel=1e-12)
 
 
+@pytest.mark.parametrize(("rewarding", "total_cost"), [(None, None), (2, 6.0)])
+def test_r1_and_r3_for_episodes_by_hand(rewarding, total_cost):
+    S, A, H = 3, 2, 4
+    B = np.repeat([0.0, 50.0, 1e6, 1e9], 8)
+    steps = H if rewarding is None else min(H, rewarding)
+    cost = S * A * H if total_cost is None else total_cost
+    for exact, balanced, base, learner in (
+        (upper.exact_ucbvi, upper.balanced_ucbvi, upper.cbm_ucbvi, sp.UCBVI),
+        (upper.exact_ulcvi, upper.balanced_ulcvi, upper.cbm_ulcvi, sp.ULCVI),
+    ):
+        lasting = base(B + np.inf, S, A, H, delta=0.1)
+        reserved = [min(b / 4, max(b - 4 * cost, 0.0)) for b in B]
+        for f, budget in ((exact, B), (balanced, reserved)):
+            got = f(B, S, A, H, rewarding=rewarding, delta=0.1, total_cost=total_cost)
+            for T in (1, 9, 20, 32):
+                L = log_term(learner(S, A, H, delta=0.1).log_constant, T)
+                asks = [max(b // cost, 1) for b in budget[:T]]
+                declined = sum(min(3 * L * (2 * steps / math.sqrt(k) + 10 * H / k), H) for k in asks)
+                assert got[T - 1] == pytest.approx(lasting[T - 1] + declined, rel=1e-12)
+        np.testing.assert_array_equal(exact(B + np.inf, S, A, H, rewarding), base(B + np.inf, S, A, H))
+
+
+@pytest.mark.parametrize(("sizes", "rewarding"), [((3, 2, 4), 24), ((3, 2, 4), 4), ((30, 4, 5), 5)])
+def test_what_r1_pays_for_not_knowing_the_rewarding_cells(sizes, rewarding):
+    """With large budgets sqrt(SAH/|L_R|)/6 of what Theorem 4 charges, so less while there are 36 cells a rewarding one."""
+    B = np.full(10, 1e14)
+    free = [f(B + np.inf, *sizes) for f in (upper.exact_ucbvi, upper.cbm_ucbvi)]
+    paid = [
+        f(B, *sizes, rewarding=rewarding) - g for f, g in zip((upper.exact_ucbvi, upper.cbm_ucbvi), free, strict=True)
+    ]
+    ratio = math.sqrt(math.prod(sizes) / rewarding)
+    assert last(paid[0]) / last(paid[1]) == pytest.approx(ratio / 6, rel=1e-2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 50])
+def test_the_unbiased_variance_of_answers_is_at_most_a_half(n):
+    """n/(4(n − 1)) at most, and 1/2 for two answers: what `exact_ucbvi` rests on, and what the learners compute."""
+    spread = getattr(variance_of, "py_func", variance_of)
+    worst = max(spread(ones * (n - ones) / n, n) for ones in range(n + 1))
+    assert worst <= n / (4 * (n - 1)) + 1e-12 <= 0.5 + 1e-12
+    assert worst == pytest.approx(np.var(np.arange(n) < n // 2, ddof=1))
+    assert spread(0.0, 1) == 0.0
+
+
 def test_bases():
     assert upper.base_moss(9) == (339.0, 0.5, 0.0)
     T, delta = 500, 0.01
@@ -236,6 +285,15 @@ def test_bounds_grow_with_the_horizon_and_fall_with_the_budget(bound, budget):
         ("balanced_oful", [{"dim": 4}, {"noise": 2.0}, {"norm": 2.0}], [{"delta": 0.2}, {"reserve": 0.5}]),
         ("cbm_ucbvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
         ("cbm_ulcvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
+        *(
+            (
+                f"{rule}_{learner}",
+                [{"states": 4}, {"actions": 3}, {"horizon": 5}, {"total_cost": 99.0}],
+                [{"delta": 0.2}, {"rewarding": 3}] + [{"reserve": 0.5}] * (rule == "balanced"),
+            )
+            for rule in ("exact", "balanced")
+            for learner in ("ucbvi", "ulcvi")
+        ),
         ("greedy", [{"alpha": 3.0}, {"constant": 2.0}, {"beta": 0.6}], []),
     ],
 )
@@ -561,6 +619,10 @@ def test_bad_budgets_are_refused(bound, budget, message):
         lambda: upper.exact_oful([1], dim=2, length=math.nan),
         lambda: upper.cbm_ucbvi([1], 2, 2, 2, rewarding=9),
         lambda: upper.cbm_ulcvi([1], 2, 2, 2, delta=0.0),
+        lambda: upper.exact_ucbvi([1], 2, 2, 2, total_cost=-1),
+        lambda: upper.exact_ulcvi([1], 2, 2, 2, rewarding=9),
+        lambda: upper.balanced_ucbvi([1], 2, 2, 2, reserve=2.0),
+        lambda: upper.balanced_ulcvi([1], 0, 2, 2),
         lambda: upper.greedy_reduction([1], alpha=-1.0, beta=0.5),
         lambda: upper.greedy_reduction([1], alpha=1.0, beta=1.5),
         lambda: upper.base_moss(0),

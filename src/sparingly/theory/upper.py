@@ -200,10 +200,8 @@ def cbm_ucbvi(
     a long time: even without a limit on asking, and with S = A = H = 2, it exceeds HT up to T = 10⁸.
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
-    S, A, H = sizes
-    L = _log_term(12.0, S, A, H, delta, _horizons(B))
-    lasting = 36.0 * L * np.sqrt(S * A * H**4 * _horizons(B)) + 306.0 * H**3 * S**2 * A * L**2
-    return np.asarray(lasting + _capped_sum(36.0 * L, _episode_shape(B, S, A, H, R), float(H)))
+    L, lasting = _theorem_4(_horizons(B), *sizes, delta)
+    return np.asarray(lasting + _capped_sum(36.0 * L, _episode_shape(B, *sizes, R), float(sizes[2])))
 
 
 def cbm_ulcvi(
@@ -217,10 +215,60 @@ def cbm_ulcvi(
     with S = A = H = 2 this bound exceeds HT up to T = 10¹².
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
-    S, A, H = sizes
-    L = _log_term(16.0, S, A, H, delta, _horizons(B))
-    lasting = 45.0 * L**2 * np.sqrt(S * A * H**3 * _horizons(B)) + 2904.0 * H**3 * S**2 * A * L**2
-    return np.asarray(lasting + _capped_sum(45.0 * L**2, _episode_shape(B, S, A, H, R), float(H)))
+    L, lasting = _theorem_5(_horizons(B), *sizes, delta)
+    return np.asarray(lasting + _capped_sum(45.0 * L**2, _episode_shape(B, *sizes, R), float(sizes[2])))
+
+
+def exact_ucbvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None,
+) -> Floats:  # fmt: skip
+    """Ours, for UCBVI with ExactMatching(explore="always"), R1, which is not told R = |L_R|. Theorem 4 with this sum:
+
+    36 L_T sqrt(SAH⁴T) + Σ_t min(3 L_T (2H'/sqrt(k) + 10H/k), H) + 306 H³S²A L_T², k = ⌊B(t)/C⌋ ∨ 1, H' = min(H, R).
+
+    C = S·A·H at unit cost. The proof is that of Theorem 4, which charges each declined step 3·CI^R. R1 declines only
+    if n^q ≥ ⌊B/C⌋, and then CI^R ≤ 2 sqrt(L/k) + 10 L/k: the unbiased variance of answers in [0, 1] is at most 1/2.
+    Outside of L_R it is 0, and an episode has at most H' steps in L_R. Nothing is ever refused, so there is no E7.
+
+    >>> B = np.full(1_000, 1e12)
+    >>> bool((exact_ucbvi(B, 2, 2, 4) < cbm_ucbvi(B, 2, 2, 4))[-1]), bool((exact_ucbvi(B, 2, 2, 4) > 0).all())
+    (True, True)
+    """
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    return _exact_episodes(B, sizes, R, _cells_cost(sizes, total_cost), *_theorem_4(_horizons(B), *sizes, delta))
+
+
+def exact_ulcvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None,
+) -> Floats:  # fmt: skip
+    """Ours, for ULCVI with ExactMatching(explore="always"): Theorem 5 with the sum of `exact_ucbvi`, L_T as there."""
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    return _exact_episodes(B, sizes, R, _cells_cost(sizes, total_cost), *_theorem_5(_horizons(B), *sizes, delta))
+
+
+def balanced_ucbvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None, reserve: float = 0.25,
+) -> Floats:  # fmt: skip
+    """Ours, for UCBVI with BalancedMatching(explore="always"), R3: `exact_ucbvi` with the reserve M(B) in place of B.
+
+    R3 declines a cell only if n^q ≥ ⌊M(B)/C⌋. M(B) is `reserve`·B as soon as B ≥ C/(ρ(1 − ρ)), and 0 up to C/ρ.
+    """
+    cost = _cells_cost(_sizes(states, actions, horizon), total_cost)
+    reserved = _reserved(growing(budget, "budget"), reserve, cost)
+    return exact_ucbvi(reserved, states, actions, horizon, rewarding, delta, cost)
+
+
+def balanced_ulcvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None, reserve: float = 0.25,
+) -> Floats:  # fmt: skip
+    """Ours, for ULCVI with BalancedMatching(explore="always"): `exact_ulcvi` with the reserve M(B) in place of B."""
+    cost = _cells_cost(_sizes(states, actions, horizon), total_cost)
+    reserved = _reserved(growing(budget, "budget"), reserve, cost)
+    return exact_ulcvi(reserved, states, actions, horizon, rewarding, delta, cost)
 
 
 def cbm_ucbvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
@@ -384,6 +432,30 @@ def _episode_order(
 def _log_term(constant: float, S: int, A: int, H: int, delta: float, T: Floats) -> Floats:
     """L_T = log(constant · S²AH T²(T+1)/δ)."""
     return np.asarray(np.log(constant * S**2 * A * H / probability(delta, "delta") * T**2 * (T + 1.0)))
+
+
+def _theorem_4(T: Floats, S: int, A: int, H: int, delta: float) -> tuple[Floats, Floats]:
+    """L_T, and what is lost without a limit on asking."""
+    L = _log_term(12.0, S, A, H, delta, T)
+    return L, np.asarray(36.0 * L * np.sqrt(S * A * H**4 * T) + 306.0 * H**3 * S**2 * A * L**2)
+
+
+def _theorem_5(T: Floats, S: int, A: int, H: int, delta: float) -> tuple[Floats, Floats]:
+    """L_T, and what is lost without a limit on asking."""
+    L = _log_term(16.0, S, A, H, delta, T)
+    return L, np.asarray(45.0 * L**2 * np.sqrt(S * A * H**3 * T) + 2904.0 * H**3 * S**2 * A * L**2)
+
+
+def _cells_cost(sizes: tuple[int, int, int], total_cost: float | None) -> float:
+    """C: S·A·H at unit cost."""
+    return float(math.prod(sizes)) if total_cost is None else number(total_cost, "total_cost", least=0.0)
+
+
+def _exact_episodes(B: Floats, sizes: tuple[int, int, int], R: int, cost: float, L: Floats, lasting: Floats) -> Floats:
+    """With R1: a declined step is charged 3·CI^R, CI^R ≤ L·(2/sqrt(k) + 10/k) in L_R, and 10 L/k elsewhere."""
+    H, root = sizes[2], _declined_at(B, cost)
+    shape = 2.0 * min(H, R) * root + 10.0 * H * root**2
+    return np.asarray(lasting + _capped_sum(3.0 * L, shape, float(H)))
 
 
 def _episode_shape(B: Floats, S: int, A: int, H: int, R: int) -> Floats:
