@@ -192,7 +192,7 @@ def test_r1_and_r3_for_episodes_by_hand(rewarding, total_cost):
 
 @pytest.mark.parametrize(("sizes", "rewarding"), [((3, 2, 4), 24), ((3, 2, 4), 4), ((30, 4, 5), 5)])
 def test_what_r1_pays_for_not_knowing_the_rewarding_cells(sizes, rewarding):
-    """With large budgets sqrt(SAH/|L_R|)/6 of what Theorem 4 charges, so less while there are 36 cells a rewarding one."""
+    """With large budgets sqrt(SAH/|L_R|)/6 of what Theorem 4 charges: less, unless SAH > 36·|L_R|."""
     B = np.full(10, 1e14)
     free = [f(B + np.inf, *sizes) for f in (upper.exact_ucbvi, upper.cbm_ucbvi)]
     paid = [
