@@ -13,6 +13,8 @@ SparinglyError
 │   ├── Unauthorized      401: the token is missing or wrong
 │   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
+
+BudgetWarning is a warning, not an error: a simulation whose budget is too small for what its rule promises.
 """
 
 from __future__ import annotations
@@ -52,6 +54,10 @@ class MissingExtra(SparinglyError, ImportError):
 
 class ContractBroken(SparinglyError, AssertionError):
     """A learner or a rule does not do what every learner or rule must do."""
+
+
+class BudgetWarning(UserWarning):
+    """What was asked for will run, but the budget is too small for what the rule promises."""
 
 
 class ProblemDocument(Protocol):

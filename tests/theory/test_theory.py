@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.episodic.learner import log_term
 from sparingly.linear.oful import simple_radius
-from sparingly.rules.balanced import least_asks
+from sparingly.rules.exact import least_asks
 from sparingly.rules.intervals import variance_of
 from sparingly.theory import lower, profiles, upper
 
@@ -104,6 +104,65 @@ def test_theorem_3_and_r2_by_hand(options):
         bars = [math.sqrt((1 + b * o["length"] ** 2 / (4 * o["ridge"])) ** (4 / b) - 1) for b in whole]
         declined = sum(min(2 * radius * e, 2.0) for e in bars)
         assert ours[T - 1] == pytest.approx(2 * radius * v * math.sqrt(T) + declined, rel=1e-9)
+
+
+@pytest.mark.parametrize("costs", [[2.0, 2.0], [0.5, 0.0, 3.0]])
+def test_r2_with_costs_by_hand(costs):
+    """Equal prices count asks; others weigh log(1 + BL²/(c_min·dλ)) by the dearest price. What is free has no part."""
+    B = np.repeat([0.0, 7.5, 1e4, 1e7], 8)
+    o = {"noise": 0.1, "ridge": 2.0, "length": 3.0, "norm": 0.5, "delta": 1e-3}
+    got, free = upper.exact_oful(B, 4, costs=costs, **o), upper.exact_oful(B + np.inf, 4, **o)
+    for T in (1, 9, 20, 32):
+        radius = plain_radius(4, T, 0.1, 1e-3, 2.0, 3.0, 0.5)
+        declined = 0.0
+        for budget in B[:T]:
+            b = math.floor(budget / 2) + 1
+            equal, unlike = 4 * math.log(1 + b * 9 / 8) / b, 3 * 4 * math.log(1 + budget / 0.5 * 9 / 8) / (budget or 1)
+            exponent = equal if len(costs) == 2 else unlike if budget else 600
+            declined += min(2 * radius * math.sqrt(math.expm1(exponent)), 2.0)
+        assert got[T - 1] == pytest.approx(free[T - 1] + declined, rel=1e-9)
+    np.testing.assert_array_equal(upper.exact_oful(B, 4, costs=[1, 1, 0]), upper.exact_oful(B, 4))
+    np.testing.assert_allclose(upper.exact_oful(2 * B, 4, costs=2.0), upper.exact_oful(B, 4))
+
+
+def test_it_is_the_dearest_price_that_counts_and_not_the_sum():
+    """One dear action of 50 needs 200 × 50 × log, though Σ c is 249: a budget of 40,000 promises nothing at all."""
+    dear, B = [200.0] + [1.0] * 49, np.full(100, 40_000.0)
+    np.testing.assert_allclose(upper.exact_oful(B, 50, costs=dear), upper.exact_oful(0 * B, 50))
+    assert last(upper.exact_oful(B * 1e3, 50, costs=dear)) < last(upper.exact_oful(B, 50, costs=dear))
+    least = upper.least_budget(50, dear)
+    square = math.expm1(200 * 50 * math.log1p(least / 50) / least)
+    assert square == pytest.approx(1.0, rel=1e-9)  # there the bar is the first norm, L²/λ = 1
+    assert upper.least_budget(7) == pytest.approx(7.0) and upper.least_budget(7, [3, 3, 0]) == pytest.approx(21.0)
+    reserved = upper.balanced_oful(np.full(9, 1e7), 50, costs=dear)
+    np.testing.assert_allclose(reserved, upper.exact_oful(np.full(9, 2.5e6), 50, costs=dear))
+
+
+@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.BalancedMatching(explore="always")], ids=repr)
+@pytest.mark.parametrize("costs", [[1.0, 5.0, 0.0], [3.0, 0.5, 40.0]])
+def test_with_costs_r2_and_r3_decline_only_below_their_bars(rule, costs):
+    """log(1 + ‖x‖²) ≤ c·d·log(1 + B/(c_min·d))/B for a declined row of price c, and nothing is refused."""
+    random, declined, dim = np.random.default_rng(0), 0, 3
+    agent = sp.Agent(sp.OFUL(dim, radius="simple", costs=costs), rule=rule, budget=sp.budgets.Linear(0.7), seed=0)
+    cheapest, dearest = min(c for c in costs if c), max(costs)
+    for t in range(800):
+        x = random.normal(size=(3, dim)) if t % 3 else np.eye(dim)[random.permutation(dim)]
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+        reach = agent.radius
+        d = agent.decide(context=x)
+        if d.ask:
+            agent.observe(d.id, 0.0)
+            continue
+        B = agent.ledger.granted
+        if isinstance(rule, sp.BalancedMatching):
+            B = min(B / 4, max(B - 4 * dearest * least_asks(dim, 1.0, 1.0), 0.0))
+        if B > 0:
+            rate = dim * math.log1p(B / (cheapest * dim)) / B
+            bar = math.sqrt(math.expm1(min(costs[d.action] * rate, 600)))
+            assert d.width <= 2 * max(reach, agent.radius) * bar * (1 + 1e-6)
+            declined += bar < 1
+    assert declined > 20
+    assert agent.ledger.refused == 0
 
 
 def test_r3_by_hand():
@@ -616,6 +675,10 @@ def test_bad_budgets_are_refused(bound, budget, message):
         lambda: upper.cbm_oful([1], dim=0),
         lambda: upper.cbm_oful([1], dim=2, delta=1.0),
         lambda: upper.exact_oful([1], dim=2, ridge=0.0),
+        lambda: upper.exact_oful([1], dim=2, costs=[0.0, 0.0]),
+        lambda: upper.exact_oful([1], dim=2, costs=[1.0, -1.0]),
+        lambda: upper.least_budget(2, costs=[math.inf]),
+        lambda: upper.least_budget(0),
         lambda: upper.exact_oful([1], dim=2, length=math.nan),
         lambda: upper.cbm_ucbvi([1], 2, 2, 2, rewarding=9),
         lambda: upper.cbm_ulcvi([1], 2, 2, 2, delta=0.0),

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
-from sparingly.rules.balanced import PARTS, least_asks
+from sparingly.rules.balanced import PARTS
+from sparingly.rules.exact import least_asks
 from sparingly.rules.rule import EXPLORE
 from sparingly.validation import choice, growing, number, probability, table, whole
 
@@ -139,9 +140,9 @@ def cbm_oful(
 
 def exact_oful(
     budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
-    delta: float = 0.05,
+    delta: float = 0.05, costs: ArrayLike = 1.0,
 ) -> Floats:  # fmt: skip
-    """Ours, for OFUL with ExactMatching (R2) at unit costs: Theorem 3 with a smaller sum, for any budget,
+    """Ours, for OFUL with ExactMatching (R2): Theorem 3 with a smaller sum, for any budget. At unit costs
 
     2 l_T v_T sqrt(T) + Σ_t min(2 l_T ε(b), 2), ε(b)² = (1 + bL²/(dλ))^(d/b) − 1 = exp(v_b²/(2b)) − 1, b = ⌊B(t)⌋ + 1.
 
@@ -155,25 +156,36 @@ def exact_oful(
     A round that is declined loses at most min(2 l_T ‖x‖, 2). Rounds that are asked about cost as in Theorem 3. The
     radius from the determinant is never larger than l_T, so the bound holds for both.
 
+    `costs` are the prices of the actions; B counts asks at the price if all are equal. If they differ, from c_min to
+    c_max, a row of price c is declined only if log(1 + ‖x‖²) ≤ c·ρ with ρ = d log(1 + BL²/(c_min·dλ))/B, and the bound
+    has c_max for c. So what counts is c_max·d·log(…), not Σ c (docs/paper.md). See `least_budget`.
+
     >>> T = np.arange(10_000)
     >>> [round(float(bound(T, dim=2)[-1])) for bound in (cbm_oful, exact_oful)]
     [23627, 19806]
     """
     B = growing(budget, "budget")
     radius, spread = _ellipsoid(_horizons(B), dim, noise, ridge, length, norm, delta)
-    b = np.floor(np.where(np.isinf(B), 0.0, B)) + 1.0
-    exponent = dim * np.log1p(b * length**2 / (dim * ridge)) / b
+    cheapest, dearest = _prices(costs)
+    finite, ratio = np.where(np.isinf(B), 0.0, B), length**2 / (dim * ridge)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if cheapest == dearest:
+            b = np.floor(finite / dearest) + 1.0
+            exponent = dim * np.log1p(b * ratio) / b
+        else:
+            rate = np.where(finite > 0.0, dim * np.log1p(finite / cheapest * ratio) / finite, np.inf)
+            exponent = dearest * rate
     bar = np.where(np.isinf(B), 0.0, np.sqrt(np.expm1(np.minimum(exponent, 600.0))))  # beyond, it is capped anyway
     return np.asarray(2.0 * radius * spread * np.sqrt(_horizons(B)) + _capped_sum(2.0 * radius, bar, 2.0))
 
 
 def balanced_oful(
     budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
-    delta: float = 0.05, reserve: float = 0.25,
+    delta: float = 0.05, reserve: float = 0.25, costs: ArrayLike = 1.0,
 ) -> Floats:  # fmt: skip
-    """Ours, for OFUL with BalancedMatching (R3) at unit costs: `exact_oful` with the reserve M(B) in the place of B.
+    """Ours, for OFUL with BalancedMatching (R3): `exact_oful` with the reserve M(B) in the place of B.
 
-    M(B) is `reserve`·B as soon as B ≥ B₀/(1 − ρ), for a reserve of ρ, with B₀ = b/ρ for the least b that satisfies
+    M(B) is `reserve`·B as soon as B ≥ B₀/(1 − ρ), for a reserve of ρ, with B₀ = b·c_max/ρ for the least b with
     b·log(1 + L²/λ) ≥ d·log(1 + bL²/(dλ)). Up to B = B₀ it is 0. The bound is the same for explore="asked" and "always".
 
     The proof is that of `exact_oful` with d log λ + g in the place of log det V, where g = Σ log(1 + ‖x‖²) in V⁻¹ and
@@ -184,8 +196,22 @@ def balanced_oful(
     [19806, 25836]
     """
     sizes = (number(x, n, least=0.0, above=True) for x, n in ((length, "length"), (ridge, "ridge")))
-    reserved = _reserved(growing(budget, "budget"), reserve, least_asks(whole(dim, "dim"), *sizes))
-    return exact_oful(reserved, dim, noise, ridge, length, norm, delta)
+    least = least_asks(whole(dim, "dim"), *sizes) * _prices(costs)[1]
+    reserved = _reserved(growing(budget, "budget"), reserve, least)
+    return exact_oful(reserved, dim, noise, ridge, length, norm, delta, costs)
+
+
+def least_budget(dim: int, costs: ArrayLike = 1.0, ridge: float = 1.0, length: float = 1.0) -> float:
+    """Below this budget R2 promises nothing about actions at the dearest price: a fresh agent asks about none of them.
+
+    It is the least B with B·log(1 + L²/λ) ≥ c_max·d·log(1 + BL²/(c_min·dλ)). For R3 the reserve M(B) must reach it.
+
+    >>> round(least_budget(50)), round(least_budget(50, costs=[200] + [1] * 49))
+    (50, 111195)
+    """
+    L, lam = (number(x, n, least=0.0, above=True) for x, n in ((length, "length"), (ridge, "ridge")))
+    cheapest, dearest = _prices(costs)
+    return dearest * float(least_asks(whole(dim, "dim"), L, lam, dearest / cheapest))
 
 
 def cbm_ucbvi(
@@ -392,6 +418,14 @@ def _reserved(budget: Floats, reserve: float, least: float) -> Floats:
     nothing = math.ceil(least / share * UNIT) / UNIT if share > 0.0 else 0.0
     finite = np.where(np.isinf(budget), 0.0, budget)
     return np.where(np.isinf(budget), budget, np.minimum(share * finite, np.maximum(finite - nothing, 0.0)))
+
+
+def _prices(costs: ArrayLike) -> tuple[float, float]:
+    """The least price that is not 0, and the largest: what is free is always asked about, and costs no budget."""
+    prices = np.atleast_1d(table(costs, "costs", "(A,)"))
+    if prices.ndim != 1 or not ((prices >= 0.0) & (prices < np.inf)).all() or not (prices > 0.0).any():
+        raise InvalidInput("costs must be finite numbers ≥ 0 of shape (A,), and not all 0")
+    return float(prices[prices > 0.0].min()), float(prices.max())
 
 
 def _ellipsoid(

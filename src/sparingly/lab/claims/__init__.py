@@ -14,11 +14,13 @@ from sparingly.lab.claims import repairs  # isort: skip
 from sparingly.lab.claims import exact_matching  # isort: skip
 from sparingly.lab.claims import balanced_matching  # isort: skip
 from sparingly.lab.claims import exact_episodes  # isort: skip
+from sparingly.lab.claims import costs  # isort: skip
 from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
 from sparingly.lab.claims.runner import Runner
 
 __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "arms_bounds",
-    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_episodes", "exact_matching",
-    "greedy_reduction", "lemmas", "linear_bounds", "lower_bounds", "remarks", "repairs", "varying_linear",
+    "balanced_matching", "budget_profiles", "corrections", "costs", "episodic_bounds", "exact_episodes",
+    "exact_matching", "greedy_reduction", "lemmas", "linear_bounds", "lower_bounds", "remarks", "repairs",
+    "varying_linear",
 ]  # fmt: skip
