@@ -234,9 +234,9 @@ class Agent:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
         The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
-        about. With features the bar of `ExactMatching` may rise again, since what was taken back is unknown again: it
-        may end somewhat above where it could be had the ask never been made (docs/paper.md says by how much). An ask
-        that has bothered someone must not be taken back, answered or not. Not for episodes.
+        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
+        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
+        taken back, answered or not. Not for episodes.
         """
         ticket = self._ticket_of(id)
         self._family.take_back(ticket)

@@ -270,6 +270,36 @@ def test_the_law_of_total_variance_by_enumeration(seed):
         assert found.steps[start] == pytest.approx(by_hand, abs=1e-12)
 
 
+def test_the_sum_of_deviations_in_simulation():
+    """Lemma 25 in 200 runs of 300 episodes with random states: no more than a share δ/4 above, false alarm 1e-7.
+
+    Constants are generous: 2 % of the bound are reached. A bound without the root of T would be left.
+    """
+    random, S, A, H, T = np.random.default_rng(0), 2, 1, 6, 300
+    P, r = np.full((H, S, A, S), 0.5), np.zeros((H, S, A))
+    r[:, 1] = 1.0
+    V = np.zeros((H + 1, S))
+    for h in reversed(range(H)):
+        V[h] = r[h, :, 0] + P[h, :, 0] @ V[h + 1]
+    spread = np.array(
+        [[math.sqrt(P[h, s, 0] @ V[h + 1] ** 2 - (P[h, s, 0] @ V[h + 1]) ** 2) for s in range(S)] for h in range(H)]
+    )
+    largest, above = 0.0, 0
+    for _ in range(200):
+        states = random.integers(S, size=(T, H))
+        total = 0.0
+        for h in range(H):
+            for s in range(S):
+                n = np.arange((states[:, h] == s).sum())
+                total += spread[h, s] * (1 / np.sqrt(np.maximum(n, 1))).sum()
+        bound = lemmas.sum_of_deviations(T, S, A, H, 0.3)
+        above += total > bound
+        largest = max(largest, total / bound)
+    assert not beyond(above, 200, 0.3 / 4)
+    assert 0.02 < largest < 1
+    assert lemmas.sum_of_deviations(4 * T, S, A, H, 0.3) > 1.4 * bound
+
+
 @given(st.integers(0, 10_000), st.floats(0.5, 100), st.integers(1, 500))
 def test_transition_and_deviation_differences(seed, alpha, visits):
     """Lemmas 28, 31 and 26 on transitions that are as far off as they may be."""

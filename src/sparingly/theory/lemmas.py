@@ -262,6 +262,17 @@ def total_variance(transitions: ArrayLike, means: ArrayLike, policy: ArrayLike) 
     return Variance(steps, squares - V * V)
 
 
+def sum_of_deviations(rounds: int, states: int, actions: int, horizon: int, delta: float) -> float:
+    """Lemma 25: Σ_t Σ_h sd(V^π_{h+1})/sqrt(n ∨ 1) ≤ 3 sqrt(SAH³T l) + 4H² sqrt(SA l log(4HT(T+1)/δ)), l = log(TH + 1).
+
+    For all T at once, with probability 1 − δ/4: the variances sum up to at most twice their expectation, but for a
+    logarithm (Lemma 27), and that is at most H²T (Lemma 32); the 1/(n ∨ 1) sum up as in `sum_of_inverses`.
+    """
+    T, S, A, H = whole(rounds, "rounds"), whole(states, "states"), whole(actions, "actions"), whole(horizon, "horizon")
+    logarithm, doubt = math.log(T * H + 1.0), math.log(4.0 * H * T * (T + 1.0) / probability(delta, "delta"))
+    return 3.0 * math.sqrt(S * A * H**3 * T * logarithm) + 4.0 * H**2 * math.sqrt(S * A * logarithm * doubt)
+
+
 def transition_difference(
     expected: float, states: int, horizon: int, visits: float, log_term: float, alpha: float,
     first: float = 2.0, second: float = 2.0,
