@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sparingly import budgets, contexts, features, problems, theory
 from sparingly.agent import Agent
 from sparingly.errors import (
+    BudgetWarning,
     Conflict,
     ContractBroken,
     InvalidInput,
@@ -64,7 +65,8 @@ else:
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "Conflict",
+    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching",
+    "BudgetWarning", "Conflict",
     "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
     "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",

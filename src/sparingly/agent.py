@@ -233,8 +233,10 @@ class Agent:
     def withdraw(self, id: int) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The state is one that could have come about without it, so the budget stays safe. An ask that has bothered
-        someone must not be taken back, answered or not. Not for episodes.
+        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
+        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
+        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
+        taken back, answered or not. Not for episodes.
         """
         ticket = self._ticket_of(id)
         self._family.take_back(ticket)

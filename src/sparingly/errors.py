@@ -15,6 +15,7 @@ SparinglyError
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
 
 MigrationWarning, a UserWarning, is no error: a saved agent goes on, with something else in place of what is no more.
+BudgetWarning is a warning, not an error: a simulation whose budget is too small for what its rule promises.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class MissingExtra(SparinglyError, ImportError):
 
 class ContractBroken(SparinglyError, AssertionError):
     """A learner or a rule does not do what every learner or rule must do."""
+
+
+class BudgetWarning(UserWarning):
+    """What was asked for will run, but the budget is too small for what the rule promises."""
 
 
 class ProblemDocument(Protocol):

@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.ledger import UNIT
 from sparingly.reasons import FREE, RESERVED, SPENT, STEP, WAITING
-from sparingly.rules.balanced import PARTS, least_asks, reserve_of
+from sparingly.rules.balanced import PARTS, reserve_of
+from sparingly.rules.exact import least_asks
 from sparingly.rules.pacing import UNKNOWN
 from sparingly.saving import dumps, loads
 

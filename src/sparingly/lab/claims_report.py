@@ -33,6 +33,7 @@ GROUPS = {
     "episodic": "Episodic reinforcement learning",
     "profiles": "Budget profiles",
     "remarks": "Remarks",
+    "lemmas": "Lemmas",
     "corrections": "Corrections to the paper",
     "ours": "Our own rules",
 }

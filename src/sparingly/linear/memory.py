@@ -15,7 +15,7 @@ from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.linear.ellipsoid import SIZES, Ellipsoid, reset
 from sparingly.numba_support import compiled, inlined, record
 from sparingly.randomness import Stream
-from sparingly.rules.balanced import least_asks
+from sparingly.rules.exact import least_asks
 from sparingly.rules.greedy import Reservoir, reservoir_words
 from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
 from sparingly.tabular.learner import TIES

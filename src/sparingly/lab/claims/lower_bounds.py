@@ -31,7 +31,7 @@ def _tabular(arms: int) -> list[tuple[str, Any, Any]]:
     return [*listed, ("MOSS · ExactMatching", MOSS(arms), ExactMatching()), ("UCB1 · Never", UCB1(arms), Never())]
 
 
-def _judge(
+def judged_on_the_worst(
     runner: Runner, family: Sequence[Any], policies: Sequence[tuple[str, Any, Any]], control: Any, budget: Budget,
     bar: Floats, rounds: int, runs: int,
 ) -> Evidence:  # fmt: skip
@@ -74,7 +74,9 @@ def _judge(
 )
 def unit_costs(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -> Evidence:
     bar = lower.unit_costs(np.arange(1, rounds + 1), arms, budget)
-    return _judge(runner, hard_arms(arms, budget), _tabular(arms), MOSS(arms), Fixed(budget), bar, rounds, runs)
+    return judged_on_the_worst(
+        runner, hard_arms(arms, budget), _tabular(arms), MOSS(arms), Fixed(budget), bar, rounds, runs
+    )
 
 
 @claim(
@@ -87,7 +89,9 @@ def unit_costs(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -
 )
 def arm_costs(runner: Runner, costs: Sequence[float], budget: int, rounds: int, runs: int) -> Evidence:
     A, bar = len(costs), lower.arm_costs(np.arange(1, rounds + 1), costs, budget)
-    return _judge(runner, hard_costs(costs, budget), _tabular(A), MOSS(A), Fixed(budget), bar, rounds, runs)
+    return judged_on_the_worst(
+        runner, hard_costs(costs, budget), _tabular(A), MOSS(A), Fixed(budget), bar, rounds, runs
+    )
 
 
 @claim(
@@ -107,7 +111,7 @@ def varying_budget(
     granted = final * (np.arange(1, rounds + 1) / rounds) ** power
     family, horizon = hard_varying(costs, granted)
     bar = lower.varying_budget(granted, costs)
-    evidence = _judge(runner, family, _tabular(A), MOSS(A), budget, bar, rounds, runs)
+    evidence = judged_on_the_worst(runner, family, _tabular(A), MOSS(A), budget, bar, rounds, runs)
     check = statistics.exact("the horizon that the instances are made for, against T/2", horizon, "≤", rounds / 2)
     return Evidence((*evidence.checks, check), evidence.panels)
 
@@ -125,4 +129,4 @@ def linear(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evi
     learner = OFUL(dim, noise=1.0, length=float(np.sqrt(dim)), norm=float(np.sqrt(dim / budget)))
     rules = (ExactMatching(), PaperMatching(), Greedy(), Never())
     policies = [(f"OFUL · {name(rule)}", learner, rule) for rule in rules]
-    return _judge(runner, hard_linear(dim, budget), policies, learner, Fixed(budget), bar, rounds, runs)
+    return judged_on_the_worst(runner, hard_linear(dim, budget), policies, learner, Fixed(budget), bar, rounds, runs)
