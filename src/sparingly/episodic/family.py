@@ -88,6 +88,11 @@ class EpisodicFamily(BaseFamily):
         self.bind()
         self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play an episode on a copy."""
         if not self.by_steps:

@@ -86,6 +86,11 @@ class LinearFamily(BaseFamily):
             bar = as_function(self.rule.functions.get("bar", no_bar))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {"actions": None}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
         if not self.by_steps:

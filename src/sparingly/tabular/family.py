@@ -71,6 +71,11 @@ class TabularFamily(BaseFamily):
         cost = full_costs(learner.costs if costs is None else costs, *self.shape)
         self.start(make_memory(self.pair, learner, cost, keys(seeds, 1)[0]), seeds)
 
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {"actions": self.shape[1], "contexts": self.shape[0]}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
         if not self.by_steps:
