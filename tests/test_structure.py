@@ -21,6 +21,7 @@ PACKAGE = ROOT / "src" / "sparingly"
 LAYERS = [
     {"errors", "version"},
     {"validation", "numba_support", "history"},
+    {"interpreter"},
     {"randomness", "protocol", "parameters", "reasons", "vectors", "naming"},
     {"ledger"},
     {"budgets", "contexts", "features", "rules"},

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.errors import InvalidInput, MissingExtra
+from sparingly.interpreter import soon
 from sparingly.protocol import Decision
 from sparingly.tabular.round import cell_width
 
@@ -47,7 +48,14 @@ def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
         )
     half = half_widths(agent, answered)
     return [
-        (agent.context_name(u), agent.action_name(a), means[u, a], half[u, a], int(asked[u, a]), int(answered[u, a]))
+        (
+            agent.context_name(u),
+            agent.action_name(a),
+            float(means[u, a]),
+            float(half[u, a]),
+            int(asked[u, a]),
+            int(answered[u, a]),
+        )
         for u, a in np.ndindex(asked.shape)
     ]
 
@@ -55,7 +63,7 @@ def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
 def half_widths(agent: Agent, answered: NDArray[np.int64]) -> NDArray[np.float64]:
     """Half of the paper's interval for each cell, counting answers, on the agent's scale of rewards."""
     low, high = agent.rewards or (0.0, 1.0)
-    widths = [cell_width(int(n), max(agent.decisions, 1), answered.size) for n in answered.ravel()]
+    widths = [soon(cell_width)(int(n), max(agent.decisions, 1), answered.size) for n in answered.ravel()]
     return np.reshape(widths, answered.shape) * 0.5 * (high - low)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
 from sparingly.history import History
+from sparingly.interpreter import soon
 from sparingly.ledger import ROUNDING, UNIT, UNLIMITED, Ledger, budget_in_units
 from sparingly.numba_support import compiled
 from sparingly.validation import number, table, whole
@@ -86,7 +87,7 @@ class Schedule(Budget):
 
     def __call__(self, round: int) -> float:
         """B(round), for rounds ≥ 1."""
-        return float(amount(*self.formula, float(round)))
+        return float(soon(amount)(*self.formula, float(round)))
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _ScheduleTape(self)
