@@ -102,9 +102,8 @@ class Pair:
 
     def code(self, function: F) -> F:
         """A compiled function for this pair: the one that is kept on disk, or one made for the user's own parts."""
-        if self.own is not None:
-            return anew(function)
-        return self.shared(function)
+        made: F = self.shared(function) if self.own is None else anew(function)
+        return made
 
     def shared(self, function: F) -> F:
         """A compiled function that is the same for every pair."""
