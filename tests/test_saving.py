@@ -174,7 +174,7 @@ def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
     before = saved.read_text()
     monkeypatch.setattr(saving.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        sp.Agent(sp.UCB1(2), seed=0).save(saved)
+        sp.Agent(sp.UCB1(2), budget=0, seed=0).save(saved)
     assert saved.read_text() == before
     assert list(saved.parent.iterdir()) == [saved]
 
@@ -195,11 +195,11 @@ class Lossy(Coin):
 
 def test_what_is_saved_can_be_read_back_as_it_was(tmp_path):
     path = tmp_path / "a.json"
-    sp.Agent(Derived(2), seed=0).save(path)
+    sp.Agent(Derived(2), budget=0, seed=0).save(path)
     assert sp.Agent.load(path, types=[Derived]).learner == Derived(2)
     for table in ({1: 2}, (1, 2), 1j, print):
         with pytest.raises(sp.InvalidInput, match="cannot be saved"):
-            sp.Agent(Lossy(2, table=table), seed=0).save(path)
+            sp.Agent(Lossy(2, table=table), budget=0, seed=0).save(path)
     agent = sp.Agent(sp.UCB1(2), budget=5, seed=0)
     agent.ledger.charge(1)  # spent by the caller, not by an ask
     agent.save(path)
@@ -208,7 +208,7 @@ def test_what_is_saved_can_be_read_back_as_it_was(tmp_path):
 
 def test_the_mode_of_a_file_is_kept(tmp_path):
     path = tmp_path / "a.json"
-    agent = sp.Agent(sp.UCB1(2), seed=0)
+    agent = sp.Agent(sp.UCB1(2), budget=0, seed=0)
     agent.save(path)
     path.chmod(0o640)
     agent.save(path)
@@ -221,7 +221,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
             return False
 
     with pytest.raises(sp.InvalidInput, match="make it a dataclass"):
-        sp.Agent(sp.UCB1(2), rule=Plain(), seed=0).save(tmp_path / "a.json")
+        sp.Agent(sp.UCB1(2), rule=Plain(), budget=0, seed=0).save(tmp_path / "a.json")
     assert list(tmp_path.iterdir()) == []
 
 

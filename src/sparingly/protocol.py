@@ -31,12 +31,13 @@ SETTINGS = {"tabular": "arms", "linear": "features", "episodic": "episodes"}  # 
 class Decision(NamedTuple):
     """What an agent decided in one round."""
 
-    id: int  #: 1, 2, 3, …: pass it to observe()
-    action: int
+    id: int  #: 1, 2, 3, …: pass it, or the whole decision, to observe()
+    action: Any  #: its name; its number if actions have no names
     ask: bool  #: whether to ask what the action was worth; the budget is already charged
     width: float  #: of the interval around the action's value, counting the asks so far
     threshold: float  #: the rule asks while the width is at or above it; NaN for a rule without such a threshold
     why: int = 0  #: a number for the reason, see `sparingly.reasons`
+    index: int = 0  # type: ignore[assignment]  #: the number of the action; it hides tuple.index, which nobody needs here
 
     @property
     def reason(self) -> str:
@@ -199,6 +200,7 @@ class Family(Protocol):
     rule: Any
     account: Any  # (1,) the ledger's account
     made: Integers  # (1,) how many decisions, or episodes, were made
+    nameable: dict[str, int | None]  # "actions", "contexts": what may have names, and how many there are; None: any
 
     def check(self, context: Any) -> Any:
         """The context as `decide` takes it, or an error that says what it must be."""

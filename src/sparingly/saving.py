@@ -30,9 +30,11 @@ FORMAT = "sparingly agent"
 VERSION = 4  # 2: before rules had `explore`; 3: episodes with `notes`
 SCHEDULES = (
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
+    budgets.ByClock,
 )  # fmt: skip
 REPLACED = "AdaptiveMatching"  # a rule of 0.1.0
 EXPLORING = {rule.__name__ for rule in RULES if "explore" in {f.name for f in dataclasses.fields(rule) if f.init}}
+NAMED = ("actions", "contexts", "rewards")  # what people call things; left out of the file where they have no names
 TYPES: tuple[type, ...] = (*LEARNERS, *RULES, *SCHEDULES)
 
 
@@ -43,7 +45,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 def dumps(agent: Agent, check: bool = True) -> str:
     """An agent as text, from which `loads` makes it again; without `check`, shorter, and nobody has tried."""
-    body = {
+    body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "learner": _describe(agent.learner),
@@ -53,6 +55,7 @@ def dumps(agent: Agent, check: bool = True) -> str:
         "memory": agent._family.parts(),
         "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
+    body |= {name: given for name in NAMED if (given := getattr(agent, name)) is not None}
     plain = _encode(body)
     if not check:
         return json.dumps(plain | {"checksum": _checksum(plain)}, separators=(",", ":"), allow_nan=False)
@@ -161,7 +164,8 @@ def _restore_part(data: dict[str, Any], types: dict[str, type]) -> Any:
 
 
 def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
-    agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
+    named = {name: body[name] for name in NAMED if name in body}
+    agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), 0.0, seed=0, **named)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
     awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}

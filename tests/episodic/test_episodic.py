@@ -770,7 +770,7 @@ def test_what_belongs_to_another_family_says_so():
     with pytest.raises(sp.InvalidInput, match="states=6, actions=2, horizon=20"):
         sp.simulate(problem, sp.UCBVI(5, 2, 20), sp.Never(), 0, rounds=1)
     with pytest.raises(sp.InvalidInput, match="unit costs only"):
-        sp.Agent(sp.UCBVI(2, 2, 2, costs=np.full((2, 2), 2.0)), rule=sp.PaperMatching())
+        sp.Agent(sp.UCBVI(2, 2, 2, costs=np.full((2, 2), 2.0)), rule=sp.PaperMatching(), budget=1)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,16 @@ class EpisodicFamily(BaseFamily):
         self.bind()
         self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
+    @property
+    def light(self) -> bool:  # type: ignore[override]
+        """Whether plain Python is quick enough until the compiler is done: plans look at all cells."""
+        return bool(int(np.prod(self.shape)) <= 1_000)
+
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play an episode on a copy."""
         if not self.by_steps:
@@ -228,7 +238,7 @@ class EpisodicFamily(BaseFamily):
     def widths(self) -> Floats:
         """CI^R of each cell: how wide the interval of its expected reward is."""
         result = np.empty(self.memory.counts.size)
-        rounds.write_widths(self.words, result)
+        self.pair.shared(rounds.write_widths)(self.words, result)
         return result.reshape(self.shape)
 
     def values(self) -> tuple[Floats, Floats]:
@@ -242,7 +252,7 @@ class EpisodicFamily(BaseFamily):
         """The policy (H, S) that would be best if the estimates were true."""
         H, S, _ = self.shape
         values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
-        rounds.guess(self.words.copy(), values)
+        self.pair.shared(rounds.guess)(self.words.copy(), values)
         return values.policy
 
     # Saving.
@@ -305,7 +315,7 @@ class EpisodicFamily(BaseFamily):
             m.head["signal"] = parts["signal"]
         self._check_ranges()
         self._restore_transitions(np.asarray(parts["transitions"]))
-        memory.list_states(self.words)
+        self.pair.shared(memory.list_states)(self.words)
         self.attach()
         self.pair.code(memory.renew_all)(self.words, self.own)
         if self.python is not None:
@@ -326,7 +336,7 @@ class EpisodicFamily(BaseFamily):
             raise UnreadableFile("transitions and visits do not add up")
         for cell, after, times in rows:
             self.words = memory.grow(self.words)
-            memory.restore_transition(self.words, int(cell), int(after), times)
+            self.pair.shared(memory.restore_transition)(self.words, int(cell), int(after), times)
 
     def _check_ranges(self) -> None:
         """Whatever a file says, compiled code must not reach outside of its arrays, nor compute nonsense."""

@@ -16,6 +16,7 @@ from sparingly.episodic.learner import episode_costs, log_term, reward_linear, r
 from sparingly.episodic.learners import LEARNERS
 from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
 from sparingly.family import Pair
+from sparingly.interpreter import soon
 from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
 from sparingly.numba_support import apart, compiled, inlined, record
 from sparingly.protocol import Question, Step, Units
@@ -32,6 +33,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 UNKNOWN = 2  # whether a rule in plain Python would ask about a cell: it has to be asked
+SMALL = 50_000  # words of a memory that plain Python lays out in a moment
 OWN = -1  # acting with the learner's own policy, rather than with a past one
 
 HEAD = record(  # beside the sizes of the model: what kind of learner and rule, what is fixed for life, then counters
@@ -211,7 +213,7 @@ def tidy(words: Words) -> Words:
     missing = needed - pool
     fresh = np.zeros(words.size + (max(missing, pool) if missing > 0 else 0), dtype=np.int64)
     fresh[: words.size - pool] = words[: words.size - pool]
-    lay_out(words, fresh)
+    (soon(lay_out) if words.size < SMALL else lay_out)(words, fresh)
     return fresh
 
 
