@@ -291,7 +291,7 @@ def test_the_switch_to_balanced_matching_is_safe(share, cells, grants, seed):
     """From any state that AdaptiveMatching can leave, as tight as can be: never refused, whatever an adversary does."""
     counts, costs = [n for n, _ in cells], [c for _, c in cells]
     learner = sp.UCBVI(len(cells), 1, 1, costs=[[c / UNIT] for c in costs])
-    agent = sp.Agent(learner, rule=sp.Always(explore="always"), seed=0)
+    agent = sp.Agent(learner, rule=sp.Always(explore="always"), budget=0, seed=0)
     agent.ledger.granted_units = sum(n * c for n, c in cells)
     for state, count in enumerate(counts):
         for _ in range(count):
