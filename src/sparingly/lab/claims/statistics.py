@@ -111,7 +111,8 @@ def below_for_any_law(says: str, samples: ArrayLike, bound: ArrayLike, most: Arr
     middle, high = values[:, at].mean() / scale[at], 1.0 + above * cap[at] / scale[at]
     rounds = f"at all of {marks} rounds, " if marks > 1 else ""
     test = f"the largest of {n} runs, {rounds}for any law of losses"
-    return Check(says, float(middle), "≤", 1.0, float(low[at]), float(high), outcome, test, ALARM)
+    possible = float((cap / scale).max())
+    return Check(says, float(middle), "≤", 1.0, float(low[at]), float(high), outcome, test, ALARM, most=possible)
 
 
 def below_everywhere(says: str, samples: Sequence[ArrayLike], bar: float) -> Check:
@@ -214,7 +215,8 @@ def growth(
 
     def one(side: str, relation: Relation, bar: float) -> Check:
         text = f"{says} {side} like the power {power}, up to {leeway}"
-        return Check(text, value, relation, bar, low, high, outcome_of(low, high, relation, bar), test, ALARM)
+        outcome = outcome_of(low, high, relation, bar)
+        return Check(text, value, relation, bar, low, high, outcome, test, ALARM, span=float(np.exp(np.ptp(logs))))
 
     checks = [one("at most", "≤", exponent + margin)]
     if from_below:
