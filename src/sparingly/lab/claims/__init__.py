@@ -10,12 +10,13 @@ from sparingly.lab.claims import remarks  # isort: skip
 from sparingly.lab.claims import along_runs  # isort: skip
 from sparingly.lab.claims import corrections  # isort: skip
 from sparingly.lab.claims import exact_matching  # isort: skip
+from sparingly.lab.claims import exact_spends  # isort: skip
 from sparingly.lab.claims import balanced_matching  # isort: skip
 from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
 from sparingly.lab.claims.runner import Runner
 
 __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "along_runs", "arms_bounds",
-    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "greedy_reduction",
+    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "exact_spends", "greedy_reduction",
     "linear_bounds", "lower_bounds", "remarks",
 ]  # fmt: skip

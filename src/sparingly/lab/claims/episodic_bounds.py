@@ -12,6 +12,7 @@ import numpy as np
 from sparingly.budgets import Bernoulli, Budget, Fixed, Periodic, Polynomial
 from sparingly.budgets import Linear as Steady
 from sparingly.lab.claims import statistics
+from sparingly.lab.claims.adversaries import exactly, paper_share_of_steps, steps_in_turn
 from sparingly.lab.claims.arms_bounds import Setting, excess, shares
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
 from sparingly.lab.claims.linear_bounds import JUDGED, below_in_most_runs
@@ -177,6 +178,10 @@ def _budget_lemma(runner: Runner, make: Callable[..., Any], rounds: int, runs: i
             statistics.exact(f"{label}: refusals by the ledger", result.refused.sum(), "=", 0),
         ]
         shown[label] = result
+    for stream, (rewarding, amount) in enumerate(((1, 26.0), (13, 38.0)), 10):
+        drive, share = steps_in_turn(make, 13, 1, amount, 1_000, rewarding), paper_share_of_steps(13, rewarding, amount)
+        drive = drive._replace(label=f"{drive.label}, |L_R| = {rewarding}")
+        checks += exactly(runner, PaperMatching(), drive, share, stream)
     note = "The proof replaces 10/(n ∨ 1) in CI^R/L by 2/(n ∨ 1); with five cells and nine units the difference shows."
     return Evidence(tuple(checks), (shares(shown, "episode"),), note)
 
@@ -184,7 +189,8 @@ def _budget_lemma(runner: Runner, make: Callable[..., Any], rounds: int, runs: i
 CORRECTION = "It can try to, with a tiny budget: the ledger refuses, and with it B(t) is never exceeded (E7)."
 JUDGED_BUDGET = (
     "Exact, in every run: as stated, the ledger refuses nothing; as corrected, spending stays within B(t). With five "
-    "cells all of nine units must be asked for, and with budgets of the usual size the ledger must refuse nothing."
+    "cells all of nine units must be asked for, and with budgets of the usual size the ledger must refuse nothing. "
+    "With 13 cells, 26 units and |L_R| = 1 all of the budget must be spent, and 68 % of 38 units if |L_R| = SAH."
 )
 
 
