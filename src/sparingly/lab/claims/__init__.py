@@ -6,6 +6,7 @@ from sparingly.lab.claims import arms_bounds  # isort: skip
 from sparingly.lab.claims import linear_bounds  # isort: skip
 from sparingly.lab.claims import episodic_bounds  # isort: skip
 from sparingly.lab.claims import budget_profiles  # isort: skip
+from sparingly.lab.claims import sizes  # isort: skip
 from sparingly.lab.claims import remarks  # isort: skip
 from sparingly.lab.claims import along_runs  # isort: skip
 from sparingly.lab.claims import corrections  # isort: skip
@@ -17,6 +18,6 @@ from sparingly.lab.claims.runner import Runner
 
 __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "along_runs", "arms_bounds",
-    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "exact_spends", "greedy_reduction",
-    "linear_bounds", "lower_bounds", "remarks",
+    "balanced_matching", "budget_profiles", "corrections", "episodic_bounds", "exact_matching", "exact_spends",
+    "greedy_reduction", "linear_bounds", "lower_bounds", "remarks", "sizes",
 ]  # fmt: skip

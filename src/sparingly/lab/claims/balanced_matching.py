@@ -29,9 +29,9 @@ from sparingly.theory import upper
 JUDGED = (
     "In every setting no refusals (exact), and mean regret below the bound at every checkpoint, whatever the law of "
     "regret. Under four more budgets, one of them an adversary's, spent ≤ B(t) and no refusals (exact). In friendly "
-    "worlds the mean share of the budget that is spent in the end must be at least the share that the claim names. With "
-    "cells or directions in turn all of the budget must be spent, and never more; and with arms just the reserve, a "
-    "quarter, where there is but one arm and so nothing to learn."
+    "worlds the mean share of the budget that is spent in the end must be at least the share that the claim names. "
+    "With cells or directions in turn all of the budget must be spent, and never more; with arms just the "
+    "reserve, a quarter, where there is but one arm and so nothing to learn."
 )
 
 

@@ -26,8 +26,10 @@ def exact_spends(runner: Runner, cells: int, dim: int, each: int) -> Evidence:
     drives = (
         cells_in_turn(UCB1, np.ones(cells), float(each * cells), each + 3),
         cells_in_turn(UCB1, costs, each * float(costs.sum()), each + 3),
+        directions_in_turn(OFUL, 1, float(each), 2 * each),  # where R2 has no room: one ask too many is refused
         directions_in_turn(OFUL, dim, float(each * dim), 2 * each),
         directions_in_turn(OFUL, dim, float(each * dim), 2 * each, length=4.0),
+        directions_in_turn(OFUL, 1, 0.5 * each + 0.25, 4 * each, costs=(0.5, 4.0)),  # at the end 0.25 is left
         directions_in_turn(OFUL, dim, 0.5 * each * dim, 4 * each, costs=(0.5, 4.0)),
         steps_in_turn(UCBVI, 3, 2, 6.0 * each, episodes),
         steps_in_turn(ULCVI, 3, 2, 6.0 * each, episodes),
