@@ -44,8 +44,10 @@ def table(by_seed: list[list[ClaimRecord]]) -> str:
     """Verdicts by seed, and the checks that were open or differ from one seed to the next."""
     lines = ["| claim | " + " | ".join(str(seed) for seed in range(len(by_seed))) + " |"]
     lines.append("|---|" + "---|" * len(by_seed))
-    for records in zip(*by_seed, strict=True):
-        lines.append(f"| {records[0].id} | " + " | ".join(MARKS[record.verdict] for record in records) + " |")
+    lines += [
+        f"| {records[0].id} | " + " | ".join(MARKS[record.verdict] for record in records) + " |"
+        for records in zip(*by_seed, strict=True)
+    ]
     outcomes: Counter[tuple[str, str, str]] = Counter()
     for records in by_seed:
         for record in records:
