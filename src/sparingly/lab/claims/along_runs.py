@@ -423,7 +423,7 @@ def _past(
     ]
 
 
-APART = 1.2
+APART = 1.25
 
 
 @claim(
