@@ -377,7 +377,7 @@ def test_bad_features_change_nothing(features, message):
     assert agent._family.words.tobytes() == before
 
 
-@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", None, [1.0]])
 def test_bad_rewards(reward):
     agent = sp.Agent(sp.OFUL(2), budget=5, seed=0)
     d = agent.decide(np.eye(2))

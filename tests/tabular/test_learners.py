@@ -29,15 +29,18 @@ def feed(agent: sp.Agent, answers: list[tuple[int, int, float]]) -> None:
 ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.floats(0, 1)), max_size=40)
 
 
-@given(ANSWERS, st.floats(0.01, 3))
-def test_ucb1_is_the_papers_formula(answers, scale):
-    agent = sp.Agent(sp.UCB1(arms=3, contexts=2, scale=scale), budget=0, seed=0)
+@pytest.mark.parametrize(("explore", "untried"), [("always", 0.0), ("asked", 1.0)])
+@given(answers=ANSWERS, scale=st.floats(0.01, 3))
+def test_ucb1_is_the_papers_formula(explore, untried, answers, scale):
+    """But for the average of an arm that was never asked about: where a rule explores by asks, each is tried first."""
+    rule = sp.ExactMatching(explore=explore)
+    agent = sp.Agent(sp.UCB1(arms=3, contexts=2, scale=scale), rule, budget=0, seed=0)
     feed(agent, answers)
     t, M = len(answers) + 1, 6
     for context in range(2):
         for arm, value in enumerate(agent.indices(context)):
             rewards = [r for u, a, r in answers if (u, a) == (context, arm)]
-            mean = np.mean(rewards) if rewards else 0.0
+            mean = np.mean(rewards) if rewards else untried
             bonus = np.sqrt(3 * np.log(M * t) / (2 * max(len(rewards), 1)))
             assert value == pytest.approx(mean + scale * bonus, rel=1e-12)
 
