@@ -407,6 +407,15 @@ def test_greedy_asks_whole_episodes_or_nothing():
     assert agent.ledger.spent == 148  # 150 were granted
 
 
+def test_greedy_acts_with_a_past_policy():
+    """Where the budget does not pay for an episode. The past is changed here, to tell it from the present."""
+    agent = sp.Agent(sp.UCBVI(1, 2, 3, ties="first"), rule=sp.Greedy(), budget=3, seed=0)
+    agent.decide_episode([0, 0, 0], agent.plan()[:, 0])
+    memory = agent._family.memory
+    memory.reservoir.policies[0] = 1 - memory.values.policy.ravel()
+    assert (agent.plan() == 1 - memory.values.policy).all()
+
+
 def test_the_reservoir_is_uniform():
     """After l policies the kept one is each of them with probability 1/l: chi-square, false alarms 1e-6."""
     from scipy.stats import chi2

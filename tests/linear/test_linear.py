@@ -14,7 +14,7 @@ import sparingly as sp
 from sparingly.ledger import UNIT
 from sparingly.linear import round as linear
 from sparingly.linear.family import LinearFamily, make_memory
-from sparingly.linear.memory import open_memory
+from sparingly.linear.memory import SAMPLED, open_memory
 from sparingly.rules.exact import exact_bar, potential
 from sparingly.rules.paper import paper_bar
 from tests.conftest import RULES, interpreted, same
@@ -115,6 +115,27 @@ def test_the_simple_radius_grows_with_the_rounds():
             V += np.outer(X[0], X[0])
             agent.observe(decision.id, float(random.normal()))
     assert 0 < agent.ledger.spent <= 20
+
+
+def test_scores_by_hand():
+    """(UCB of the runner-up − LCB of x) · Σ ⟨z, V⁻¹x⟩²/(1 + ‖x‖²), over the last 32 rows z that were proposed."""
+    random, d = np.random.default_rng(0), 3
+    agent, V, rows = sp.Agent(sp.OFUL(d, scale=0.5, ties="first"), budget=40, seed=0), np.eye(d), []
+    for _ in range(100):
+        X, bonus = random_rows(random, 4, d) * random.uniform(0.3, 1, (4, 1)), 0.5 * agent.radius
+        inverse, values = np.linalg.inv(V), X @ agent.theta
+        norms = np.sqrt(np.einsum("ij,jk,ik->i", X, inverse, X))
+        indices = values + bonus * norms
+        a = int(np.argmax(indices))
+        rows = [*rows, X[a]][-SAMPLED:]
+        overlap = max(np.delete(indices, a)) - (values[a] - bonus * norms[a])
+        expected = overlap * ((np.array(rows) @ inverse @ X[a]) ** 2).sum() / (1 + norms[a] ** 2)
+        decision = agent.decide(X)
+        assert agent._family.memory.pace.state[0].score == pytest.approx(expected, rel=1e-6)
+        if decision.ask:
+            V += np.outer(X[a], X[a])
+            agent.observe(decision.id, float(random.normal()))
+    assert agent.ledger.spent > 10
 
 
 def test_greedys_reservoir_is_uniform_and_holds_what_it_says():

@@ -192,6 +192,21 @@ def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
         assert [json.loads(text)["seq"] for text in lines] == list(range(8))
 
 
+def test_a_chunk_of_the_log_is_limited_in_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for t in range(4):
+            body = {"event_id": f"e{t}", "context": "x", "payload": "x" * 400}
+            ask(driver, "POST", "/v1/agents/one/decisions", body)
+        with driver.services[0].store.reader() as read:
+            chunks, after = [], 0
+            while after < 4:
+                records, after = store.read_log_chunk(read, 1, after, 4)
+                chunks.append([record.seq for record in records])
+    assert chunks == [[1, 2], [3, 4]]
+
+
 def test_agents_are_listed_by_pages_that_are_limited_in_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "CHUNK_BYTES", 3_000)
     with driving(tmp_path) as driver:
