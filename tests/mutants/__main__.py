@@ -8,6 +8,7 @@ with 2 if a test or a claim fails without any mutant.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -16,13 +17,14 @@ from pathlib import Path
 
 from benchmarks.documents import put_between
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import sparingly as sp
 from tests.mutants import report
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import CONSTANT, KINDS, Mutant
-from tests.mutants.running import ROOT, Outcome, Void, Workshop
+from tests.mutants.running import ROOT, Outcome, Void, Workshop, stopping
 
 
 def options(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -61,11 +63,16 @@ def judge_all(shop: Workshop, chosen: argparse.Namespace, screen: Console) -> di
                     screen.print(f"without a mutant: {doing}")
         with ThreadPoolExecutor(chosen.jobs) as pool:
             waiting = {pool.submit(shop.judge, m, what_of(m, chosen.without)): m for m in chosen.mutants}
-            for done in as_completed(waiting):
-                mutant = waiting[done]
-                found[mutant.id] = done.result()
-                bar.update(place, advance=1, description=mutant.id)
-                screen.print(line(mutant, found[mutant.id]))
+            try:
+                for done in as_completed(waiting):
+                    mutant = waiting[done]
+                    found[mutant.id] = done.result()
+                    bar.update(place, advance=1, description=mutant.id)
+                    screen.print(line(mutant, found[mutant.id]))
+            except BaseException:  # an interrupt, say: end what runs, and begin nothing more
+                stopping.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
     return found
 
 
@@ -77,10 +84,11 @@ def what_of(mutant: Mutant, without: str | None) -> list[str]:
 def line(mutant: Mutant, outcomes: dict[str, Outcome]) -> str:
     """One mutant, as it is done."""
     told = [
-        f"{what} {report.said(o)}{f' by {o.by}' if o.by else ''} ({o.seconds:.0f} s)" for what, o in outcomes.items()
+        f"{what} {report.said(o)}{f' by {escape(o.by)}' if o.by else ''} ({o.seconds:.0f} s)"
+        for what, o in outcomes.items()
     ]
-    broken = [f"\n{o.how}" for o in outcomes.values() if o.state == "broken"]
-    return f"{mutant.id}: {'; '.join(told)}{''.join(broken)}".replace("[random", r"\[random")
+    broken = [f"\n{escape(o.how)}" for o in outcomes.values() if o.state == "broken"]
+    return f"{mutant.id}: {'; '.join(told)}{''.join(broken)}"
 
 
 def judged(chosen: argparse.Namespace, found: dict[str, dict[str, Outcome]], screen: Console) -> bool:
@@ -88,10 +96,8 @@ def judged(chosen: argparse.Namespace, found: dict[str, dict[str, Outcome]], scr
     mutants, fine = chosen.mutants, True
     broken = [m.id for m in mutants if any(outcome.state == "broken" for outcome in found[m.id].values())]
     if chosen.without != "tests":
-        living, skipped = (
-            report.alive(mutants, found),
-            [m.id for m in mutants if found[m.id]["tests"].state == "skipped"],
-        )
+        living = report.alive(mutants, found)
+        skipped = [m.id for m in mutants if found[m.id]["tests"].state == "skipped"]
         fine = not living
         screen.print(f"survive their tests: {', '.join(m.id for m in living) or 'none'}")
         if skipped:
@@ -113,6 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if chosen.list:
         screen.print(report.listing(chosen.mutants))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends too
     start, shop = time.monotonic(), Workshop(chosen.out)
     try:
         found = judge_all(shop, chosen, screen)

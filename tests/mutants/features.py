@@ -55,7 +55,7 @@ MUTANTS = (
         "if value + bonus * math.sqrt(dot(x, x) * stretch) * (1.0 + 1e-9)",
         "if value + 0.7 * bonus * math.sqrt(dot(x, x) * stretch) * (1.0 + 1e-9)",
         "rows are passed over that may have the largest index",
-        (DIRECT, f"{LINEAR}::test_fast_plain_and_agent_are_one"),
+        (DIRECT, f"{LINEAR}::test_fast_plain_and_agent_are_one[sphere-ExactMatching()]"),
     ),
     Mutant(
         "oful/log-det-square", "learner", "linear/ellipsoid.py",
@@ -100,7 +100,7 @@ MUTANTS = (
         "fixed-set/width-kept", "simulation", "linear/fixed_set.py",
         "fixed.square[b] - shrink * overlap * overlap", "fixed.square[b] - 0.5 * shrink * overlap * overlap",
         "the widths of a fixed set fall half as fast as they should",
-        (f"{LINEAR}::test_fast_plain_and_agent_are_one",),
+        (f"{LINEAR}::test_fast_plain_and_agent_are_one[fixed-ExactMatching()]",),
     ),
     Mutant(
         "r2/off-by-one", CONSTANT, "rules/exact.py",

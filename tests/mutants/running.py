@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,6 +60,9 @@ class Ended:
     late: bool
 
 
+stopping = threading.Event()  # set when everything is to end
+
+
 def run(command: Sequence[str], folder: Path, environment: dict[str, str], limit: float) -> Ended:
     """Run a command in a process group of its own; whatever it has started ends with it."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
@@ -69,8 +73,8 @@ def run(command: Sequence[str], folder: Path, environment: dict[str, str], limit
         try:
             while done[0] == 0:
                 done = os.wait4(process.pid, os.WNOHANG)
-                if done[0] == 0 and time.monotonic() - start > limit:
-                    late = True
+                late = done[0] == 0 and (time.monotonic() - start > limit or stopping.is_set())
+                if late:
                     os.killpg(process.pid, signal.SIGKILL)
                     done = os.wait4(process.pid, 0)
                 elif done[0] == 0:
@@ -255,7 +259,7 @@ class Workshop:
         return Outcome(**found["outcome"]) if found.get("key") == self._key(mutant, what) else None
 
     def keep(self, mutant: Mutant, what: str, outcome: Outcome) -> None:
-        if outcome.state not in ("broken", "skipped"):
+        if outcome.state not in ("broken", "skipped") and not stopping.is_set():
             _write(self._path(mutant, what), {"key": self._key(mutant, what), "outcome": asdict(outcome)})
 
     def judge(self, mutant: Mutant, what: Sequence[str]) -> dict[str, Outcome]:

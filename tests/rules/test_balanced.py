@@ -402,7 +402,7 @@ def test_visited_cells_share_the_free_part():
 
 
 def test_one_context_cannot_have_the_whole_free_part():
-    """The only context of ten that comes: at most sqrt(v·B/C) asks about an arm, 27 after v = 50 visits, 87 after 500."""
+    """The only context of ten that comes: at most sqrt(v·B/C) asks about an arm after v visits, 87 after 500."""
     agent, random = sp.Agent(sp.UCB1(2, contexts=10), budget=300, seed=0), np.random.default_rng(0)
     for t in range(1, 1_001):
         d = agent.decide(context=0)
