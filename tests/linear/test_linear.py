@@ -155,6 +155,25 @@ def test_greedys_reservoir_is_uniform_and_holds_what_it_says():
     assert ((kept - 300) ** 2 / 300).sum() < chi2.ppf(1 - 1e-6, 3)
 
 
+def test_greedy_acts_with_a_past_policy():
+    """Where the budget does not pay. The past is changed here, to tell it from the present."""
+    agent = sp.Agent(sp.OFUL(2, ties="first"), rule=sp.Greedy(), budget=1, seed=0)
+    agent.observe(agent.decide(np.eye(2)).id, 1.0)
+    for row in (0, 1):
+        agent._family.memory.reservoir.policies[0].view(np.float64)[:2] = 100 * np.eye(2)[row]
+        assert agent.decide(np.eye(2)).action == row
+
+
+def test_out_of_budget_the_best_estimate_is_played():
+    """⟨x, θ̂⟩ decides, without the bonus, which is larger in the direction that nobody has asked about."""
+    for explore, row in (("asked", 0), ("always", 1)):
+        agent = sp.Agent(sp.OFUL(2), rule=sp.Never(explore=explore), budget=0, seed=0)
+        for _ in range(20):
+            linear.learn(agent._family.words, np.array([1.0, 0.0]), 0.5)
+            linear.count_ask(agent._family.words, None, np.array([1.0, 0.0]), UNIT)
+        assert agent.decide(np.eye(2)).action == row
+
+
 def test_e4_nothing_is_asked_while_the_bar_is_above_one():
     """v_B² > B: the clip min(‖x‖, 1) matters. With λ = 0.01 the width is 10, and the paper's other form would ask."""
     assert paper_bar(4, 0.01, 1.0, 10 * UNIT) == math.inf
@@ -270,7 +289,8 @@ def test_r2_with_costs_is_its_definition(seed, d, asks, left, price, factor):
 
 
 def test_free_asks_do_not_raise_the_bar():
-    agent = sp.Agent(sp.OFUL(2, costs=[0, 1]), rule=sp.ExactMatching(), budget=10, seed=0)
+    """Three units pay for four asks of width 0.85; with the free ones counted the bar would be 2."""
+    agent = sp.Agent(sp.OFUL(2, costs=[0, 1]), rule=sp.ExactMatching(), budget=3, seed=0)
     for _ in range(3_000):  # the second action is of no use, so that the first is played
         assert agent.decide(np.array([[1.0, 0.0], [0.0, 0.0]])).ask
     assert agent.ledger.spent == 0

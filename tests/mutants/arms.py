@@ -29,7 +29,7 @@ MUTANTS = (
         "math.sqrt(6.0 * math.log(max(cells * rounds, 2)) / max(asked, 1))",
         "math.sqrt(24.0 * math.log(max(cells * rounds, 2)) / max(asked, 1))",
         "the interval that a rule sees is twice 2b",
-        ("rules/test_rules.py::test_generic_matching_is_its_interval_form",), ("corrections/e3", "ucb/regret"),
+        ("properties/test_theory.py::test_r1_refuses_only_narrow_intervals",), ("corrections/e3", "ucb/regret"),
     ),
     Mutant(
         "moss/without-a", CONSTANT, "tabular/moss.py",
@@ -72,7 +72,7 @@ MUTANTS = (
         "arms/unasked-explored", "exploring", "tabular/round.py",
         "if ending != ANSWERABLE and head.exploits and names:", "if ending == 99 and head.exploits and names:",
         "where the rule does not ask, the optimistic arm is played all the same",
-        ("properties/test_exploring.py::test_decisions_say_why",), ("ours/explore-asked",),
+        ("tabular/test_learners.py::test_estimates_by_hand",), ("ours/explore-asked",),
     ),
     Mutant(
         "arms/silent-arm-played", "exploring", "tabular/round.py",

@@ -79,7 +79,7 @@ MUTANTS = (
         "oful/unasked-explored", "exploring", "linear/round.py",
         "if ending != ANSWERABLE and m.head[0].exploits:", "if ending == 99 and m.head[0].exploits:",
         "where the rule does not ask, the optimistic row is played all the same",
-        ("properties/test_theory.py::test_with_features_the_best_estimate_loses_no_more_than_the_width",),
+        (f"{LINEAR}::test_out_of_budget_the_best_estimate_is_played",),
         ("ours/explore-asked", "ours/balanced-oful"),
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS = (
         "return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]",
         "return own_action(m, X, bonus)[0]",
         "with features the policy of now acts in place of a past one",
-        (f"{LINEAR}::test_greedys_reservoir_is_uniform_and_holds_what_it_says",),
+        (f"{LINEAR}::test_greedy_acts_with_a_past_policy",),
         ("greedy/oful", "greedy/adversarial-linear"),
     ),
     Mutant(
