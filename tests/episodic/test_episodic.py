@@ -568,6 +568,14 @@ def test_regret_is_what_policies_lose():
     np.testing.assert_allclose(r.regret[0], np.cumsum(lost), atol=1e-9)
 
 
+def test_regret_of_the_first_step():
+    """With one step, the regret is the sum of the gaps of what was played; a change of that step must not be missed."""
+    problem = sp.problems.Episodic([[[1.0], [1.0]]], [[0.2, 0.7]], horizon=1, initial=0, rewards="fixed")
+    r = sp.simulate(problem, sp.UCBVI(1, 2, 1, scale=0.1), sp.Always(), math.inf, rounds=200, runs=1)
+    assert r.regret[0, -1] == pytest.approx(0.5 * r.plays[0, 0, 0, 0])
+    assert 0 < r.plays[0, 0, 0, 0] < 200
+
+
 def test_adversaries_may_pick_initial_states_and_budgets():
     def least_known(history):
         return int(np.argmin(history.asked[0].sum(axis=1)))

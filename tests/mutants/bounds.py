@@ -76,7 +76,7 @@ MUTANTS = (
         "upper/reserve-from-zero", CONSTANT, "theory/upper.py",
         "np.minimum(share * finite, np.maximum(finite - nothing, 0.0))", "share * finite",
         "the bounds of R3 have M(B) = ρB from the first unit on",
-        (f"{THEORY}::test_r3_by_hand",), ("ours/balanced-arms", "ours/balanced-oful"),
+        (f"{THEORY}::test_r3_is_r1_or_r2_with_less_budget",), ("ours/balanced-arms", "ours/balanced-oful"),
     ),
     Mutant(
         "upper/theorem-4-constant", CONSTANT, "theory/upper.py",

@@ -158,12 +158,12 @@ MUTANTS = (
         "paper_episode_bar(question.step.rewarding, question.cells,",
         "paper_episode_bar(question.cells, question.cells,",
         "CBM-UCBVI ignores |L_R|",
-        (f"{EPISODES}::test_e6_the_threshold_is_the_algorithms",), ("corrections/e6", "episodic/sparsity"),
+        (f"{EPISODES}::test_e7_without_the_ledger_paper_matching_overspends",), ("corrections/e6", "episodic/sparsity"),
     ),
     Mutant(
         "episodes/regret-of-the-last-policy", "simulation", "episodic/loop.py",
         "if changed >= 0:", "if changed > 0:",
         "a policy that changes in its first step only is not evaluated anew",
-        (f"{EPISODES}::test_regret_is_what_policies_lose",),
+        (f"{EPISODES}::test_regret_is_what_policies_lose", f"{EPISODES}::test_regret_of_the_first_step"),
     ),
 )  # fmt: skip

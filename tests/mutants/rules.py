@@ -9,7 +9,7 @@ BALANCED = "rules/test_balanced.py"
 TWO_ARMS = f"{BALANCED}::test_two_arms_by_hand"
 ATTACKS = (TWO_ARMS, f"{BALANCED}::test_random_attacks")
 ROWS = (f"{BALANCED}::test_one_direction_by_hand", f"{BALANCED}::test_features_under_attack")
-EPISODES = (f"{BALANCED}::test_episodes_under_attack",)
+EPISODES = (f"{BALANCED}::test_random_attacks",)
 PARTS = f"{BALANCED}::test_both_parts_grow_with_the_budget"
 
 MUTANTS = (
@@ -163,7 +163,7 @@ MUTANTS = (
         "pacing/settled-rounds-asked", "pacing", "rules/pacing.py",
         "if not score > 0.0:", "if score < -math.inf:",
         "rounds in which there is nothing to learn are asked about",
-        (f"{BALANCED}::test_a_settled_round_is_asked_about_from_the_reserve_only",),
+        (f"{BALANCED}::test_which_rounds_the_free_part_pays_for",),
     ),
     Mutant(
         "pacing/worst-rounds", "pacing", "rules/pacing.py",

@@ -43,7 +43,7 @@ MUTANTS = (
         "store/damage-overlooked", "store", "serve/store.py",
         'COUNTERS = ("granted", "spent", "held", "asks", "answers")', 'COUNTERS = ("granted", "spent", "held", "asks")',
         "an agent whose answers do not agree with its log is trusted",
-        (f"{FAULTS}::test_an_agent_that_does_not_agree_with_its_log_asks_nothing[sqlite-running-answers]",),
+        (f"{FAULTS}::test_an_agent_that_does_not_agree_with_its_log_asks_nothing[sqlite-stopped-answers]",),
     ),
     Mutant(
         "store/deleted-are-listed", "store", "serve/store.py",
@@ -101,7 +101,7 @@ MUTANTS = (
         "writer/memory-stays-ahead", "service", "serve/writer.py",
         "self.store.time.save_failed()\n        self.forget(names)", "self.store.time.save_failed()",
         "after a failed commit the agent in memory is not dropped",
-        (f"{FAULTS}::test_what_was_not_stored_is_not_remembered",),
+        (f"{FAULTS}::test_another_process_takes_the_place_of_what_was_not_stored",),
     ),
     Mutant(
         "service/second-decision-for-one-id", "service", "serve/live_agent.py",

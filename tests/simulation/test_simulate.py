@@ -126,9 +126,10 @@ def test_rules_meet_the_same_world():
         np.testing.assert_array_equal(r.plays.sum(axis=2), runs[0].plays.sum(axis=2))
 
 
-def test_long_tapes_are_read_in_blocks():
+@pytest.mark.parametrize("adversary", ["contexts", "budget"])
+def test_long_tapes_are_read_in_blocks(adversary):
     """More rounds than a block: contexts and budgets go on where they stopped."""
-    problem, budget = sp.problems.greedy_trap("budget")
+    problem, budget = sp.problems.greedy_trap(adversary)
     options = {"rounds": 40_000, "runs": 1, "checkpoints": 7}
     fast = sp.simulate(problem, sp.UCB1(2, 2), sp.PaperMatching(), budget, **options)
     same(fast, sp.simulate(problem, sp.UCB1(2, 2), sp.PaperMatching(), budget, path="agent", **options))
