@@ -19,7 +19,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,17 @@ def in_python(mutant: Mutant) -> bool:
     return not mutant.compiled and not mutant.serves
 
 
+# Claims that play so few rounds that plain Python is done before the compiler would be.
+SHORT = ("constants/arms", "constants/features", "constants/ledger", "constants/ucbvi", "constants/ulcvi")
+SHORT += ("corrections/e1", "corrections/e3", "corrections/e6")
+
+
+def claims_of(mutant: Mutant, interpreted: bool) -> list[str]:
+    """The ids of those of its claims that run as plain Python, or compiled; a group stands for all of its claims."""
+    ids = list(dict.fromkeys(claim.id for word in mutant.claims for claim in choose([word])))
+    return [name for name in ids if (mutant.recompiles and name in SHORT) == interpreted]
+
+
 @dataclass(frozen=True)
 class Case:
     """A test that has run: its id, and what became of it."""
@@ -149,11 +160,13 @@ def judged_by_tests(cases: Sequence[Case], ended: Ended) -> Outcome:
     return Outcome("survived", seconds=ended.seconds)
 
 
-def run_claims(tree: Path, ids: Iterable[str], limit: float, sound: Path | None = None) -> tuple[list[Any], Ended]:
+def run_claims(
+    tree: Path, ids: Iterable[str], interpreted: bool, limit: float, sound: Path | None = None
+) -> tuple[list[Any], Ended]:
     """Run claims in a tree; given those of the `sound` package, up to the first that notices a difference."""
     command = [sys.executable, "-m", "tests.mutants.claims", *ids]
     command += [] if sound is None else ["--against", str(sound)]
-    ended = run(command, tree, environment_of(tree, False), limit)
+    ended = run(command, tree, environment_of(tree, interpreted), limit)
     return [json.loads(line) for line in ended.text.splitlines() if line.startswith('{"id"')], ended
 
 
@@ -209,11 +222,6 @@ def claims_key(ids: Iterable[str]) -> str:
     return digest([list(ids), [content(path) for path in package_files(("serve", "cli.py"))]])
 
 
-def claims_of(mutant: Mutant) -> list[str]:
-    """The ids of its claims, in their order; a group stands for all of its claims."""
-    return list(dict.fromkeys(claim.id for word in mutant.claims for claim in choose([word])))
-
-
 class Void(Exception):
     """Without any mutant, a test or a claim fails: nothing that is said of mutants would mean anything."""
 
@@ -251,7 +259,9 @@ class Workshop:
 
     def _key(self, mutant: Mutant, what: str) -> str:
         own = digest([mutant.file, mutant.old, mutant.new])
-        return own + (tests_key(mutant.tests, in_python(mutant)) if what == "tests" else claims_key(claims_of(mutant)))
+        if what == "tests":
+            return own + tests_key(mutant.tests, in_python(mutant))
+        return own + claims_key([name for interpreted in (True, False) for name in claims_of(mutant, interpreted)])
 
     def kept(self, mutant: Mutant, what: str) -> Outcome | None:
         """The outcome of its tests or its claims, if it is kept and nothing has changed since."""
@@ -271,16 +281,25 @@ class Workshop:
                     found["tests"] = judged_by_tests(*run_tests(tree, mutant.tests, in_python(mutant), LIMIT, True))
                     self.keep(mutant, "tests", found["tests"])
                 if found.get("claims", 0) is None:
-                    ran = run_claims(tree, claims_of(mutant), LIMIT, self.sound_claims)
-                    found["claims"] = judged_by_claims(*ran, _read(self.sound_claims))
+                    found["claims"] = self._judge_by_claims(mutant, tree)
                     self.keep(mutant, "claims", found["claims"])
         return {name: outcome for name, outcome in found.items() if outcome is not None}
 
+    def _judge_by_claims(self, mutant: Mutant, tree: Path) -> Outcome:
+        """The short ones first, as plain Python; then the others, if they have not killed it."""
+        outcome = Outcome("survived")
+        for interpreted in (True, False):
+            ids, sound = claims_of(mutant, interpreted), self.sound_claims(interpreted)
+            if ids and outcome.state == "survived":
+                now = judged_by_claims(*run_claims(tree, ids, interpreted, LIMIT, sound), _read(sound))
+                outcome = replace(now, seconds=outcome.seconds + now.seconds)
+        return outcome
+
     # The control: without a mutant all tests pass, and all claims hold.
 
-    @property
-    def sound_claims(self) -> Path:
-        return self.out / "claims.json"
+    def sound_claims(self, interpreted: bool) -> Path:
+        """What claims say without a mutant."""
+        return self.out / ("short-claims.json" if interpreted else "claims.json")
 
     def check_tests(self, mutants: Iterable[Mutant]) -> Iterator[str]:
         """Run the tests that these mutants name, file by file, unless they have passed before. Yields what it does."""
@@ -303,15 +322,16 @@ class Workshop:
 
     def check_claims(self, mutants: Iterable[Mutant]) -> Iterator[str]:
         """The same for their claims."""
-        for name in dict.fromkeys(name for mutant in mutants for name in claims_of(mutant)):
-            sound = _read(self.sound_claims)
+        named = ((name, how) for mutant in mutants for how in (True, False) for name in claims_of(mutant, how))
+        for name, interpreted in dict.fromkeys(named):
+            sound = _read(self.sound_claims(interpreted))
             if sound.get(name, {}).get("key") == claims_key([name]):
                 continue
-            yield f"claim {name}"
-            found, ended = run_claims(self.base, [name], CONTROL_LIMIT)
+            yield f"claim {name}{' as plain Python' if interpreted else ''}"
+            found, ended = run_claims(self.base, [name], interpreted, CONTROL_LIMIT)
             if not found or found[0]["verdict"] == "fails":
                 raise Void(f"without a mutant, the claim {name} does not hold:\n{ended.text[-3_000:]}")
-            _write(self.sound_claims, sound | {name: found[0] | {"key": claims_key([name])}})
+            _write(self.sound_claims(interpreted), sound | {name: found[0] | {"key": claims_key([name])}})
 
 
 def unknown_claims(mutant: Mutant) -> list[str]:
