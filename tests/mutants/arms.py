@@ -16,13 +16,13 @@ MUTANTS = (
         "ucb1/bonus-halved", CONSTANT, "tabular/ucb1.py",
         "return learner.scale * math.sqrt(1.5 *", "return 0.5 * learner.scale * math.sqrt(1.5 *",
         "UCB1's bonus is half of sqrt(3 log(Mt)/(2n))",
-        (f"{LEARNERS}::test_ucb1_is_the_papers_formula",), ("ucb",),
+        (f"{LEARNERS}::test_ucb1_is_the_papers_formula",), ("ucb/budget", "ucb/regret"),
     ),
     Mutant(
         "ucb1/log-without-m", CONSTANT, "tabular/ucb1.py",
         "math.log(max(learner.contexts * learner.arms * rounds, 2))", "math.log(max(rounds, 2))",
         "UCB1's logarithm is log t in place of log(Mt)",
-        (f"{LEARNERS}::test_ucb1_is_the_papers_formula",), ("ucb",),
+        (f"{LEARNERS}::test_ucb1_is_the_papers_formula",), ("ucb/budget", "ucb/regret"),
     ),
     Mutant(
         "ucb1/interval-doubled", CONSTANT, "tabular/round.py",
@@ -110,7 +110,7 @@ MUTANTS = (
         "greedy/keeps-the-latest", CONSTANT, "rules/greedy.py",
         "if uniform(random) * reservoir.seen[0] < 1.0:", "if uniform(random) < 1.0:",
         "the l-th policy takes its slot for certain, not with probability 1/l: the latest policy acts (Algorithm 1)",
-        ("episodic/test_episodic.py::test_the_reservoir_is_uniform",), ("greedy", "remarks"),
+        ("episodic/test_episodic.py::test_the_reservoir_is_uniform",), ("greedy/moss",),
     ),
     Mutant(
         "greedy/one-slot", "rule", "rules/greedy.py",
@@ -122,14 +122,14 @@ MUTANTS = (
         "greedy/lives-unasked", CONSTANT, "tabular/round.py",
         "tick(m, u, -1)\n            return past_action(m, u)", "return past_action(m, u)",
         "Greedy's learner lives through rounds without an ask too (Algorithm 1, line 11)",
-        ("test_agent.py::test_the_learner_of_greedy_lives_through_asked_rounds_only",), ("greedy",),
+        ("test_agent.py::test_the_learner_of_greedy_lives_through_asked_rounds_only",), ("greedy/moss",),
     ),
     Mutant(
         "greedy/arms-play-the-latest", CONSTANT, "tabular/round.py",
         "return choose(m, policy[: ESTIMATE_WORDS * cells].view(ESTIMATE), first, levels[u])",
         "return choose(m, m.estimates, first, level_at(m, max(age(m, u), 1)))",
         "with arms the policy of now acts in place of a past one",
-        ("properties/test_theory.py::test_greedy_uses_each_slot_alike",), ("greedy", "remarks"),
+        ("properties/test_theory.py::test_greedy_uses_each_slot_alike",), ("greedy/moss",),
     ),
     Mutant(
         "sprint/ucb1-ceiling-low", "simulation", "tabular/ucb1.py",

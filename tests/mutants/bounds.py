@@ -64,13 +64,13 @@ MUTANTS = (
         "upper/spread-without-d", CONSTANT, "theory/upper.py",
         "np.sqrt(2.0 * d * np.log1p(T * L**2 / (d * lam)))", "np.sqrt(2.0 * np.log1p(T * L**2 / (d * lam)))",
         "v_T has no d under its root",
-        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("oful", "ours/exact-linear"),
+        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("oful/budget", "oful/regret", "ours/exact-linear"),
     ),
     Mutant(
         "upper/radius-without-delta", CONSTANT, "theory/upper.py",
         'np.log((1.0 + T * L**2 / lam) / probability(delta, "delta"))', "np.log((1.0 + T * L**2 / lam))",
         "l_T has no 1/δ in its logarithm",
-        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("oful", "ours/exact-linear"),
+        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("oful/budget", "oful/regret", "ours/exact-linear"),
     ),
     Mutant(
         "upper/reserve-from-zero", CONSTANT, "theory/upper.py",

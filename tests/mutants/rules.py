@@ -29,19 +29,20 @@ MUTANTS = (
         "paper/four-for-sixteen", CONSTANT, "rules/paper.py",
         "most = units.granted // (16 * units.total_cost)", "most = units.granted // (4 * units.total_cost)",
         "CBM-UCB asks while n ≤ B/(4C) in place of n ≤ B/(16C) (E1)",
-        (f"{RULES}::test_e1_the_count_form_of_the_paper_is_not_its_interval_form",), ("ucb", "corrections/e1"),
+        (f"{RULES}::test_e1_the_count_form_of_the_paper_is_not_its_interval_form",),
+        ("ucb/budget", "ucb/regret", "corrections/e1"),
     ),
     Mutant(
         "matching/exponent", CONSTANT, "rules/matching.py",
         "** (2.0 - 2.0 * rule.beta)", "** (1.0 - rule.beta)",
         "the limit of Matching is B^(1−β) in place of B^(2−2β)",
-        (f"{RULES}::test_generic_matching_is_its_interval_form",), ("remarks",),
+        (f"{RULES}::test_generic_matching_is_its_interval_form",), ("remarks/rule-of-thumb",),
     ),
     Mutant(
         "matching/row-exponent", CONSTANT, "rules/matching.py",
         "** (rule.beta - 1.0))", "** (0.5 * rule.beta - 1.0))",
         "the bar of Matching is B^(β/2−1) in place of B^(β−1)",
-        (f"{RULES}::test_generic_matching_with_features_is_its_bar",), ("remarks",),
+        (f"{RULES}::test_generic_matching_with_features_is_its_bar",), ("remarks/rule-of-thumb",),
     ),
     Mutant(
         "greedy/asks-after-the-fact", "rule", "rules/greedy.py",
