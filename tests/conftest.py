@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import sparingly as sp
 from sparingly.protocol import SETTINGS
@@ -19,6 +19,7 @@ from sparingly.rules import RULES as KINDS
 from sparingly.tabular.learners import LEARNERS as TABULAR
 
 settings.register_profile("sparingly", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unshrunk", settings.get_profile("sparingly"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("sparingly")
 
 ROOT = Path(__file__).parent.parent

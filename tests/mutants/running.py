@@ -141,7 +141,8 @@ def run_tests(tree: Path, ids: Sequence[str], interpreted: bool, limit: float, f
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
-        command += [*(["-x"] if first else []), *(f"tests/{test}" for test in ids)]
+        command += ["--hypothesis-profile=unshrunk", *(["-x"] if first else [])]  # that it fails is enough
+        command += [f"tests/{test}" for test in ids]
         ended = run(command, tree, environment_of(tree, interpreted), limit)
         return cases_of(report) if report.exists() else [], ended
 
