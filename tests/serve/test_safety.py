@@ -10,11 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sparingly.saving import dumps
 from sparingly.serve import connections, store, writer
 from sparingly.serve.app import Service
+from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.sqlite import SqliteStore
 from tests.serve.serving import running, serving
 from tests.serve.test_api import ARMS, LINEAR, ROWS, ask, driving
+from tests.serve.test_model import Driver
 
 TOKEN = "a-token-of-thirty-two-characters"
 
@@ -169,6 +172,29 @@ def test_answers_are_the_same_after_a_restart(tmp_path):
         driver.restart(0)
         assert driver.call(0, "POST", path, {"reward": -0.0}) == first
         assert ask(driver, "GET", "/v1/agents/two/estimates") == estimates
+
+
+def test_the_log_alone_gives_the_agent_again(tmp_path):
+    """With what is rare in the random walks of the model: a release, and an answer that is too late to be learnt."""
+    driver = Driver(lambda clock: SqliteStore(tmp_path, clock), 1)
+    try:
+        keep = {"close_after": 5.0, "late": "keep"}
+        ask(driver, "PUT", "/v1/agents/one", {**ARMS, "rule": {"type": "Always"}, "unanswered": keep}, 201)
+        for event, defer in (("held", True), ("late", False), ("open", False)):
+            body = {"event_id": event, "context": "x", "defer": defer}
+            assert ask(driver, "POST", "/v1/agents/one/decisions", body)["ask"]
+        ask(driver, "POST", "/v1/agents/one/decisions/held/release")
+        driver.now += 10_000_000
+        assert not ask(driver, "POST", "/v1/agents/one/decisions/late/feedback", {"reward": 2.0})["learned"]
+        with driver.services[0].store.reader() as read:
+            record = store.read_agents(read, "one")[0]
+            records = list(store.read_log(read, record.id, 0, record.seq))
+        replayed, live = LiveAgent.load(record), driver.services[0].writer.live_agent(record)
+        replayed.apply(records)
+        assert dumps(replayed.agent) == dumps(live.agent)
+        assert (live.agent.asked.sum(), live.agent.answered.sum()) == (2, 0)
+    finally:
+        driver.close()
 
 
 def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
