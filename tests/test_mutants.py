@@ -143,3 +143,10 @@ def test_options():
 def test_the_document_has_its_place_for_the_tables():
     text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
     assert text.index(report.BEGIN) < text.index(report.END)
+
+
+def test_short_claims_run_as_plain_python_where_they_would_be_compiled_anew():
+    core = Mutant("a", CONSTANT, "rules/exact.py", "a", "b", "c", (), ("corrections/e1", "ucb/rate", "corrections/e1"))
+    bound = Mutant("b", CONSTANT, "theory/upper.py", "a", "b", "c", (), ("corrections/e1", "ucb/rate"))
+    assert [running.claims_of(core, how) for how in (True, False)] == [["corrections/e1"], ["ucb/rate"]]
+    assert [running.claims_of(bound, how) for how in (True, False)] == [[], ["corrections/e1", "ucb/rate"]]
