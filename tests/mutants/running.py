@@ -69,7 +69,8 @@ def run(command: Sequence[str], folder: Path, environment: dict[str, str], limit
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
-        start, late, done = time.monotonic(), False, (0, 0, None)
+        start, late = time.monotonic(), False
+        done: tuple[int, int, Any] = (0, 0, None)
         try:
             while done[0] == 0:
                 done = os.wait4(process.pid, os.WNOHANG)
@@ -101,8 +102,10 @@ def in_python(mutant: Mutant) -> bool:
 
 
 # Claims that play so few rounds that plain Python is done before the compiler would be.
-SHORT = ("constants/arms", "constants/features", "constants/ledger", "constants/ucbvi", "constants/ulcvi")
-SHORT += ("corrections/e1", "corrections/e3", "corrections/e6")
+SHORT = (
+    "constants/arms", "constants/features", "constants/ledger", "constants/ucbvi", "constants/ulcvi",
+    "corrections/e1", "corrections/e3", "corrections/e6",
+)  # fmt: skip
 
 
 def claims_of(mutant: Mutant, interpreted: bool) -> list[str]:
@@ -278,13 +281,16 @@ class Workshop:
         found = {name: self.kept(mutant, name) for name in what}
         if None in found.values():
             with self.tree(mutant) as tree:
-                if found.get("tests", 0) is None:
-                    found["tests"] = judged_by_tests(*run_tests(tree, mutant.tests, in_python(mutant), LIMIT, True))
-                    self.keep(mutant, "tests", found["tests"])
-                if found.get("claims", 0) is None:
-                    found["claims"] = self._judge_by_claims(mutant, tree)
-                    self.keep(mutant, "claims", found["claims"])
+                for name in [name for name, outcome in found.items() if outcome is None]:
+                    judge = self._judge_by_tests if name == "tests" else self._judge_by_claims
+                    outcome = judge(mutant, tree)
+                    self.keep(mutant, name, outcome)
+                    found[name] = outcome
         return {name: outcome for name, outcome in found.items() if outcome is not None}
+
+    def _judge_by_tests(self, mutant: Mutant, tree: Path) -> Outcome:
+        """Up to the first that fails."""
+        return judged_by_tests(*run_tests(tree, mutant.tests, in_python(mutant), LIMIT, True))
 
     def _judge_by_claims(self, mutant: Mutant, tree: Path) -> Outcome:
         """The short ones first, as plain Python; then the others, if they have not killed it."""
