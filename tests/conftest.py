@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+os.environ.setdefault("SPARINGLY_COMPILE", "first")  # the tests are about compiled code, unless they say otherwise
+
 import sparingly as sp
 from sparingly.protocol import SETTINGS
 from sparingly.rules import RULES as KINDS

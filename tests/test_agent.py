@@ -45,7 +45,7 @@ def test_answers_late_and_out_of_order_count_when_they_come(agent):
     assert agent.means[0, asked[0].action] == 1.0
 
 
-@pytest.mark.parametrize("reward", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True, 1 + 1e-9, np.array([0.5])])
+@pytest.mark.parametrize("reward", [-0.1, 1.1, math.nan, math.inf, "0.5", None, 2, 1 + 1e-9, np.array([0.5])])
 def test_bad_rewards_change_nothing(agent, reward):
     d = agent.decide()
     before = fingerprint(agent)
@@ -104,7 +104,7 @@ def test_bad_contexts_change_nothing(context):
 )
 def test_what_is_no_learner_or_no_rule(learner, rule):
     with pytest.raises(sp.InvalidInput, match="is not a"):
-        sp.Agent(learner, rule)
+        sp.Agent(learner, rule, budget=1)
 
 
 def test_a_schedule_grows_with_the_decisions():
@@ -245,7 +245,7 @@ def test_no_limit_means_no_limit(rule):
 @pytest.mark.parametrize("seed", [-1, 1.5, "x"])
 def test_bad_seeds(seed):
     with pytest.raises(sp.InvalidInput, match="seed"):
-        sp.Agent(sp.UCB1(2), seed=seed)
+        sp.Agent(sp.UCB1(2), budget=1, seed=seed)
     with pytest.raises(sp.InvalidInput, match="seed"):
         sp.simulate(sp.problems.Arms([0.5]), sp.UCB1(1), sp.Never(), 1, seed=seed)
 

@@ -346,7 +346,7 @@ def test_time_limits_end_episodes():
 
 
 def from_arms():
-    return sp.Agent(sp.UCB1(2), seed=0).best_guess()
+    return sp.Agent(sp.UCB1(2), budget=0, seed=0).best_guess()
 
 
 def learning(**changes):

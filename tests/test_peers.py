@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +88,14 @@ def test_everybody_meets_the_same_rounds(lines):
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        (OURS, sp.ExactMatching(explore="always")),
-        ("sparingly, asks until spent", sp.Always(explore="always")),
+        (OURS, sp.BalancedMatching()),
+        ("sparingly, exact matching", sp.ExactMatching()),
+        ("sparingly, asks until spent", sp.Always()),
         ("sparingly, asks at random", Uniform()),
     ],
 )
 def test_ours_are_those_of_the_laboratory(lines, name, rule):
-    learner = dataclasses.replace(lines.learner(), ties="first")
-    theirs = run_on_table(lines, learner, rule, SHARE * ROUNDS, ROUNDS, seed=9)
+    theirs = run_on_table(lines, lines.learner(), rule, SHARE * ROUNDS, ROUNDS, seed=9)
     mine = run(lines, ours(name), SHARE, ROUNDS, seed=9)
     assert np.array_equal(mine.actions, theirs.actions) and np.array_equal(mine.asked, theirs.asked)
     assert mine.asks > 0
@@ -141,10 +140,10 @@ def test_a_counter_stops_a_candidate_and_without_one_it_overspends(lines):
 
 
 def test_ours_never_exceed_any_budget(lines):
-    for name in (OURS, "sparingly, exact matching, growing budget", "sparingly, asks until spent"):
+    for name in (OURS, f"{OURS}, growing budget", "sparingly, exact matching", "sparingly, asks until spent"):
         for seed in range(3):
             assert run(lines, ours(name), 0.2, ROUNDS, seed).over == 0
-    growing = run(lines, ours("sparingly, exact matching, growing budget"), 0.5, ROUNDS, seed=0)
+    growing = run(lines, ours(f"{OURS}, growing budget"), 0.5, ROUNDS, seed=0)
     assert growing.ahead == 0.0 and growing.asks > 0
 
 

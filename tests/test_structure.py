@@ -21,7 +21,8 @@ PACKAGE = ROOT / "src" / "sparingly"
 LAYERS = [
     {"errors", "version"},
     {"validation", "numba_support", "history"},
-    {"randomness", "protocol", "parameters", "reasons", "vectors"},
+    {"interpreter"},
+    {"randomness", "protocol", "parameters", "reasons", "vectors", "naming"},
     {"ledger"},
     {"budgets", "contexts", "features", "rules"},
     {"family"},
@@ -29,7 +30,7 @@ LAYERS = [
     {"linear"},
     {"episodic"},
     {"settings", "learners"},
-    {"agent", "saving"},
+    {"agent", "saving", "agent_display"},
     {"problems"},
     {"simulation"},
     {"tabular.skip", "linear.fixed_set", "episodic.loop"},

@@ -177,3 +177,67 @@ def test_episodes_cannot_be_taken_back():
     with pytest.raises(InvalidInput, match="episode"):
         _ = agent.threshold
     assert agent.ledger.spent == 2
+
+
+def bar_of(agent):
+    """ε of exact matching at the next decision."""
+    return agent.threshold / (2 * agent.radius)
+
+
+def potential_bar(dim, asks, left):
+    """log(1 + ε²) ≤ d·log(1 + b/d)/(k + 1): what no withdrawals can lift the bar above, λ = L = 1."""
+    return dim * np.log1p(asks / dim) / left
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_withdrawals_keep_the_budget_and_lift_the_bar_by_little(seed):
+    """Against an attacker who asks in all directions, then takes back what it learnt most from, again and again.
+
+    After each withdrawal log(1 + ε²) has risen by at most log(1 + w²)/(k + 2), and is at most b/(k + 1) times what it
+    can be without any. The bar does rise, so both say something; and an ask is never refused.
+    """
+    random, dim, budget = np.random.default_rng(seed), 3, 30 + seed
+    agent = sp.Agent(sp.OFUL(dim, radius="simple"), sp.ExactMatching(explore="always"), budget=budget, seed=0)
+    V, pending, rose, b = np.eye(dim), {}, 0, budget + 1
+    for t in range(400):
+        if t % 40 < 20 or len(pending) < 2:
+            x = np.eye(dim)[[t % dim]] if random.random() < 0.5 else random.normal(size=(1, dim))
+            x /= np.linalg.norm(x) * (1.0 if seed % 2 else random.uniform(1, 2))
+            d = agent.decide(x)
+            if d.ask:
+                pending[d.id] = x[0]
+                V += np.outer(x[0], x[0])
+        else:
+            before, k = bar_of(agent), budget - len(pending)
+            chosen = max(pending, key=lambda i: pending[i] @ np.linalg.solve(V, pending[i])) if t % 3 else min(pending)
+            agent.withdraw(chosen)
+            x = pending.pop(chosen)
+            V -= np.outer(x, x)
+            w2 = float(x @ np.linalg.solve(V, x))
+            after = bar_of(agent)
+            rose += after > before * (1 + 1e-9)
+            assert np.log1p(after**2) <= (np.log1p(before**2) + np.log1p(w2) / (k + 2)) * (1 + 1e-6)
+        left = budget - len(pending)
+        assert np.log1p(bar_of(agent) ** 2) <= potential_bar(dim, b, left + 1) * (1 + 1e-6)
+        assert agent.ledger.spent == len(pending) <= budget
+    assert agent.ledger.refused == 0
+    assert rose > 20
+
+
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 99)), max_size=80),
+    grants=st.floats(0, 3),
+)
+def test_withdrawals_never_overspend_with_costs(steps, grants):
+    """Whatever is taken back: no ask is refused, which would mean that the rule had wanted one beyond the budget."""
+    agent = sp.Agent(sp.OFUL(2, costs=[1.0, 2.5, 0.5]), sp.ExactMatching(), budget=15, seed=1)
+    pending = []
+    for ask, u, pick in steps:
+        if ask or not pending:
+            d = agent.decide(CONTEXTS[u % 2])
+            pending += [d.id] if d.ask else []
+        else:
+            agent.withdraw(pending.pop(pick % len(pending)))
+        agent.grant(grants / 10)
+        assert agent.ledger.spent <= agent.ledger.granted
+    assert agent.ledger.refused == 0

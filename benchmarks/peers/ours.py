@@ -12,7 +12,6 @@ from benchmarks.peers.rounds import Candidate, Facts, is_labelled
 from sparingly.lab.table_runs import Uniform, agent_for
 
 NOISE, SCALE = 0.25, 0.3  # those of Rounds.learner
-OLD = {"explore": "always"}  # the tables of docs/peers.md were measured so; `make worlds` measures the defaults
 
 
 class Ours:
@@ -23,8 +22,8 @@ class Ours:
         self.blocks = None if facts.per_action else np.zeros((count, count, size))
         self.places, self.mirrored = np.arange(count), mirrored
         dim = size + 1 if mirrored else size * (1 if facts.per_action else count)
-        learner = sp.OFUL(dim, noise=NOISE, scale=SCALE, ties="first")
-        rule, budget = (sp.Always(**OLD), float(facts.rounds)) if facts.always else (rule, budget)
+        learner = sp.OFUL(dim, noise=NOISE, scale=SCALE)
+        rule, budget = (sp.Always(), float(facts.rounds)) if facts.always else (rule, budget)
         self.agent = agent_for(learner, rule, budget, facts.rounds, seeds)
 
     def decide(self, inputs: np.ndarray) -> tuple[int, bool]:
@@ -54,24 +53,26 @@ def making(rule: Any, growing: bool = False, mirrored: bool = False) -> Any:
     return make
 
 
-OURS = "sparingly, exact matching"
+OURS = "sparingly, balanced matching"
 SAYS = f"OFUL(noise={NOISE}, scale={SCALE})"
 
 
 def candidates() -> list[Candidate]:
-    """Four ways to ask, and a coding for two classes."""
+    """Two rules under either kind of budget, two simple ways to ask, and a coding for two classes."""
     plain = {"module": "sparingly", "learner": "sparingly OFUL"}
+    balanced, exact = sp.BalancedMatching(), sp.ExactMatching()
+    named = {OURS: balanced, "sparingly, exact matching": exact, "sparingly, asks until spent": sp.Always()}
+    growing = {OURS: balanced, "sparingly, exact matching": exact}
     return [
-        Candidate(OURS, make=making(sp.ExactMatching(**OLD)), says=f"{SAYS}, ExactMatching()", **plain),
-        Candidate(
-            "sparingly, exact matching, growing budget", make=making(sp.ExactMatching(**OLD), growing=True),
-            says=f"{SAYS}, ExactMatching(), budgets.Linear(share)", budget="growing", **plain,
-        ),
-        Candidate("sparingly, asks until spent", make=making(sp.Always(**OLD)), says=f"{SAYS}, Always()", **plain),
+        *(Candidate(name, make=making(rule), says=f"{SAYS}, {type(rule).__name__}()", **plain)
+          for name, rule in named.items()),
+        *(Candidate(f"{name}, growing budget", make=making(rule, growing=True), budget="growing",
+                    says=f"{SAYS}, {type(rule).__name__}(), budgets.Linear(share)", **plain)
+          for name, rule in growing.items()),
         Candidate("sparingly, asks at random", make=making(Uniform()), says=f"{SAYS}, in rounds drawn ahead", **plain),
         Candidate(
-            "sparingly, exact matching, ±x", "sparingly", making(sp.ExactMatching(**OLD), mirrored=True),
-            f"{SAYS}, ExactMatching(); features (1, ±x)/√2, so that an ask teaches both classes",
+            f"{OURS}, ±x", "sparingly", making(balanced, mirrored=True),
+            f"{SAYS}, BalancedMatching(); features (1, ±x)/√2, so that an ask teaches both classes",
             "sparingly OFUL ±x", fits=lambda table: is_labelled(table) and len(table.actions) == 2,
         ),
     ]  # fmt: skip

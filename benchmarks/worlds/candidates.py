@@ -15,7 +15,7 @@ from benchmarks.worlds.world import World, prices, unknowns
 from sparingly.problems.real import Table
 
 OURS, EXACT, ZERO = "BalancedMatching", "ExactMatching", "Never"
-RULES = (OURS, EXACT, "PaperMatching", "Matching", "AdaptiveMatching", "Greedy", "Always", ZERO)
+RULES = (OURS, EXACT, "PaperMatching", "Matching", "Greedy", "Always", ZERO)
 BASELINES = {"UntilSpent": "until spent, then the best mean", "AtRandom": "at random", "EpsilonGreedy": "ε-greedy"}
 EVERYBODY = (*RULES[:-1], *BASELINES, ZERO)
 PARTS = {"arms": "tabular", "contexts": "tabular", "features": "linear", "table": "linear", "episodes": "episodic"}

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sparingly.lab.claims import CLAIMS, ClaimRecord
-from sparingly.lab.claims.evidence import VERDICTS
+from sparingly.lab.claims.evidence import LOOSE, SHARP, VERDICTS, Check, power_words
 from sparingly.lab.claims_figures import panel_picture
 from sparingly.lab.claims_report import grouped
-from sparingly.lab.formatting import bar, value_and_interval
+from sparingly.lab.formatting import bar, number, value_and_interval
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/reproduce/full/claims.json")
@@ -37,6 +37,11 @@ Checks are exact, or statistical tests whose chance of a false alarm is one in a
 test, the number of runs, and what it supposes: Student's t, Fieller's ratio and least squares rest on means over runs
 being normal; Clopper and Pearson's test, and the one by the largest of all runs, on nothing but independent runs. What
 is measured is given with the interval of the test.
+
+The *margin* of a check is how many times the bar is from what was measured, taken from the end of the interval that is
+farther away; for a slope, the factor that the distance makes over the whole range. By so large a factor a constant may
+be wrong unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and *vacuous* beyond, or if
+nothing could pass its bar. Equalities, and amounts that are held against 0, have no margin.
 """
 COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
 
@@ -70,28 +75,37 @@ PLURAL = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "
 
 def page(records: list[ClaimRecord]) -> str:
     """All verdicts, and behind a fold all checks."""
-    lines = [HEAD.format(seed=records[0].seed), f"**{told(records)}.**", ""]
+    lines = [HEAD.format(seed=records[0].seed, sharp=SHARP, loose=LOOSE), f"**{told(records)}.**", ""]
+    lines += [f"Checks with a margin: {power_words(check for record in records for check in record.evidence.checks)}."]
+    lines += [""]
     for heading, group in grouped(records).items():
-        lines += [f"## {heading}", "", "| claim | it says | verdict |", "|---|---|---|"]
+        lines += [f"## {heading}", "", "| claim | it says | margins | verdict |", "|---|---|---|---|"]
         for record in group:
             says = record.statement + (f" *{record.correction}*" if record.correction else "")
-            lines.append(f"| `{record.id}`<br>{cell(record.source)} | {cell(says)} | {record.verdict} |")
+            margins = power_words(record.evidence.checks)
+            lines.append(f"| `{record.id}`<br>{cell(record.source)} | {cell(says)} | {margins} | {record.verdict} |")
         notes = [f"- `{record.id}`: {record.evidence.note}" for record in group if record.evidence.note]
         lines += ["", *notes, *([""] if notes else [])]
         lines += [
             "<details><summary>All checks</summary>",
             "",
-            "| claim | check | measured | must be | test | outcome |",
+            "| claim | check | measured | must be | margin | test | outcome |",
         ]
-        lines.append("|---|---|---:|---:|---|---|")
+        lines.append("|---|---|---:|---:|---|---|---|")
         lines += [
             f"| `{record.id}` | {cell(check.says)} | {' '.join(value_and_interval(check)).strip()} | {check.relation} "
-            f"{bar(check)} | {cell(check.test)} | {check.outcome}{', as ' + check.form if check.form else ''} |"
+            f"{bar(check)} | {margin(check)} | {cell(check.test)} | "
+            f"{check.outcome}{', as ' + check.form if check.form else ''} |"
             for record in group
             for check in record.evidence.checks
         ]
         lines += ["", "</details>", ""]
     return "\n".join(lines)
+
+
+def margin(check: Check) -> str:
+    """The margin of a check, and what that makes of it."""
+    return f"{number(check.margin, 2)}, {check.power}" if check.margin is not None else ""
 
 
 def cell(text: object) -> str:

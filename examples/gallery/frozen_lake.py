@@ -41,7 +41,6 @@ def strategies(episodes: int) -> dict[str, tuple[sp.rules.Rule, float]]:
         "Always, until it is spent": (sp.Always(), budget),
         "ExactMatching": (sp.ExactMatching(), budget),
         "BalancedMatching": (sp.BalancedMatching(), budget),
-        "AdaptiveMatching": (sp.AdaptiveMatching(), budget),
         "Greedy": (sp.Greedy(), budget),
     }
 

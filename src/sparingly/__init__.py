@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from sparingly import budgets, contexts, features, problems, theory
 from sparingly.agent import Agent
 from sparingly.errors import (
+    BudgetWarning,
     Conflict,
     ContractBroken,
     InvalidInput,
+    MigrationWarning,
     MissingExtra,
     NotAwaited,
     NotFound,
@@ -25,7 +27,6 @@ from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
 from sparingly.rules import (
     RULES,
-    AdaptiveMatching,
     Always,
     BalancedMatching,
     ExactMatching,
@@ -57,14 +58,17 @@ else:
         for part in (*LEARNERS, *RULES):
             if part.__name__ == name:
                 return part
+        if name == "AdaptiveMatching":  # of version 0.1.0
+            raise AttributeError(f'{name} is no more; use BalancedMatching(reserve=share, explore="always")')
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "AdaptiveMatching", "Agent", "Always", "BalancedMatching", "Conflict",
+    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching",
+    "BudgetWarning", "Conflict",
     "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
-    "Learner", "Ledger", "Matching", "MissingExtra", "Never",
+    "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
     "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
     "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",

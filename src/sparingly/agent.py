@@ -7,40 +7,73 @@ An agent decides what to do and whether to ask what it was worth; the budget is 
 from __future__ import annotations
 
 import copy
+import functools
 import os
-from collections.abc import Iterable
-from typing import Any, cast
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparingly.budgets import Budget, Schedule
+from sparingly.budgets import Budget, ByClock, Schedule
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.ledger import Ledger
+from sparingly.naming import Name, Names, Scale, as_number
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
-from sparingly.rules import BalancedMatching, Rule
+from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, make_family, who_has
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def locked(method: F) -> F:
+    """One call at a time: whoever comes from another thread waits."""
+
+    @functools.wraps(method)
+    def call(self: Agent, *arguments: Any, **named: Any) -> Any:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return cast(F, call)
 
 
 class Agent:
     """Decides under a hard budget.
 
-    `learner` chooses the actions (UCB1, MOSS, OFUL, UCBVI, ULCVI or your own), `rule` decides when to ask,
-    `budget` is what may be spent: a number, to which `grant` adds, or a schedule such as `budgets.Linear(0.05)` that
-    grows by itself with every decision (or episode). `costs` overrides the learner's costs of asking.
+    Parameters
+    ----------
+    learner
+        Chooses the actions: UCB1, MOSS, OFUL, UCBVI, ULCVI or your own.
+    rule
+        Decides when to ask.
+    budget
+        What may be spent: a number, to which `grant` adds; a schedule such as `budgets.Linear(0.05)`, which grows by
+        itself with every decision (or episode); or `budgets.ByClock(50)`, which grows by so much a day.
+    seed
+        The same seed makes the same decisions.
+    costs
+        What asking costs, for each action or cell, in place of the learner's own costs.
+    actions, contexts
+        Their names, in the order of their numbers. `decide` then takes the name of a context, and returns that of an
+        action.
+    rewards
+        The scale on which rewards are given, (low, high): (1, 5) for stars. Without it a learner for arms or episodes
+        takes rewards in [0, 1], and one for features any number.
+
+    An agent may be used by several threads: each call is done before the next one begins.
 
     >>> from sparingly import Agent, UCB1
-    >>> agent = Agent(UCB1(arms=2), budget=10, seed=0)
+    >>> agent = Agent(UCB1(arms=2), budget=10, seed=1, actions=["small", "large"], rewards=(1, 5))
     >>> d = agent.decide()
-    >>> d.action, d.ask
-    (0, True)
-    >>> agent.observe(d.id, reward=0.7)
+    >>> d.action, d.index, d.ask
+    ('large', 1, True)
+    >>> agent.observe(d, reward=4)
     >>> agent.ledger
     Ledger(granted=10, spent=1, refused=0)
     """
@@ -49,21 +82,69 @@ class Agent:
         self,
         learner: AnyLearner,
         rule: Rule | QueryRule | None = None,
-        budget: float | Schedule = 0.0,
+        budget: float | Schedule | ByClock | None = None,
         seed: int | np.random.SeedSequence | None = None,
         costs: Any = None,
+        *,
+        actions: Sequence[Name] | None = None,
+        contexts: Sequence[Name] | None = None,
+        rewards: tuple[float, float] | None = None,
     ) -> None:
         self.rule = BalancedMatching() if rule is None else rule
+        if budget is None and not isinstance(self.rule, Never):
+            raise InvalidInput(
+                "an agent needs a budget: what may be spent on asking, as in budget=100 (0 asks nothing)"
+            )
+        self._lock = threading.RLock()
         self._family = make_family(learner, self.rule, costs, seed_sequence(seed))
         self.learner = self._family.learner
+        self._set_names(actions, contexts, rewards)
         self._awaited: dict[Any, Any] = {}  # decision → what the family needs to learn from its answer
-        self.schedule: Schedule | None = None
+        self.schedule: Schedule | ByClock | None = None
         self._scheduled = 0  # what the schedule has granted so far, in millionths
         self.ledger = Ledger(account=self._family.account)
-        self._set_budget(budget)
+        self._set_budget(0.0 if budget is None else budget)
+
+    def _set_names(self, actions: Any, contexts: Any, rewards: Any) -> None:
+        """What people call actions and contexts, and their scale of rewards."""
+        sizes = self._family.nameable
+        made: dict[str, Names | None] = {}
+        for what, names in (("actions", actions), ("contexts", contexts)):
+            made[what] = None if names is None else Names(names, what[:-1])
+            if names is None:
+                continue
+            if what not in sizes:
+                raise InvalidInput(f"{what} have no names with {type(self.learner).__name__}: leave `{what}` out")
+            if sizes[what] is not None and sizes[what] != len(made[what] or ()):
+                raise InvalidInput(
+                    f"{self.learner!r} has {sizes[what]} {what}, but {len(made[what] or ())} names were given"
+                )
+        self._actions, self._contexts = made["actions"], made["contexts"]
+        try:
+            self._scale = None if rewards is None else Scale(*rewards)
+        except TypeError:
+            raise InvalidInput(f"rewards must be (low, high), as in (1, 5), not {rewards!r}") from None
+
+    @property
+    def actions(self) -> list[Name] | None:
+        """The names of the actions, if they have any."""
+        return None if self._actions is None else list(self._actions.names)
+
+    @property
+    def contexts(self) -> list[Name] | None:
+        """The names of the contexts, if they have any."""
+        return None if self._contexts is None else list(self._contexts.names)
+
+    @property
+    def rewards(self) -> tuple[float, float] | None:
+        """The scale on which rewards are given, if one was named."""
+        return None if self._scale is None else (self._scale.low, self._scale.high)
 
     def _set_budget(self, budget: float | Budget) -> None:
-        if isinstance(budget, Schedule):
+        if isinstance(budget, ByClock):
+            self.schedule = budget.started()
+            self._follow_schedule(1)
+        elif isinstance(budget, Schedule):
             self.schedule = budget
             self._follow_schedule(1)
         elif isinstance(budget, Budget):
@@ -82,6 +163,7 @@ class Agent:
         self._family.check_sums(list(awaited.values()))
 
     def _follow_schedule(self, t: int) -> None:
+        """Let the budget grow to what the schedule says of round t, or of this moment."""
         assert self.schedule is not None
         self._scheduled = self.schedule.follow(self.ledger, t, self._scheduled)
 
@@ -103,34 +185,40 @@ class Agent:
             raise InvalidInput(f"`{name}` is not for {type(self.learner).__name__}; agents of {who_has(name)} have it")
         return getattr(self._family, name, None)
 
+    @locked
+    def _read(self, name: str, *arguments: Any) -> Any:
+        """What the family says of itself, between two calls of other threads."""
+        return self._view(name)(*arguments)
+
     @property
     def asked(self) -> Integers:
         """How often each cell was asked for, (S, A); (H, S, A) for episodes."""
-        return cast(Integers, self._view("asked")())
+        return cast(Integers, self._read("asked"))
 
     @property
     def answered(self) -> Integers:
         """How often each cell was answered, (S, A); (H, S, A) for episodes."""
-        return cast(Integers, self._view("answered")())
+        return cast(Integers, self._read("answered"))
 
     @property
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
-        return cast(Floats, self._view("means")())
+        means = self._read("means")
+        return cast(Floats, means if self._scale is None else self._scale.from_unit(means))
 
     def indices(self, context: int | None = None) -> Floats:
         """The learner's index of each arm (A,), as the next decision in this context will compare them."""
-        return cast(Floats, self._view("indices")(context))
+        return cast(Floats, self._read("indices", self._context_number(context)))
 
     @property
     def theta(self) -> Floats:
         """OFUL's estimate of θ, (d,)."""
-        return cast(Floats, self._view("theta")())
+        return cast(Floats, self._read("theta"))
 
     @property
     def radius(self) -> float:
         """OFUL's l: with probability 1 − δ, θ lies within this distance of its estimate, in the norm of V."""
-        return cast(float, self._view("radius")())
+        return cast(float, self._read("radius"))
 
     @property
     def threshold(self) -> float:
@@ -138,49 +226,90 @@ class Agent:
 
         Not for episodes, where it differs from cell to cell; `widths` has what is compared.
         """
-        return cast(float, self._view("threshold")())
+        return cast(float, self._read("threshold"))
 
     def predict(self, features: ArrayLike) -> tuple[Floats, ...]:
         """For OFUL and features (A, d): estimates, how far off they may be, and the widths that the rule sees, (A,)."""
-        return cast(tuple[Floats, ...], self._view("predict")(features))
+        return cast(tuple[Floats, ...], self._read("predict", features))
 
     @property
     def visits(self) -> Integers:
         """How often the learner has seen each cell of an episode, (H, S, A)."""
-        return cast(Integers, self._view("visits")())
+        return cast(Integers, self._read("visits"))
 
     @property
     def widths(self) -> Floats:
         """CI^R of each cell of an episode, (H, S, A): how wide the interval of its expected reward is."""
-        return cast(Floats, self._view("widths")())
+        return cast(Floats, self._read("widths"))
 
     @property
     def values(self) -> tuple[Floats, Floats]:
         """V of the latest plan from above and from below, (H, S) each; UCBVI has no lower bound but 0."""
-        return cast(tuple[Floats, Floats], self._view("values")())
+        return cast(tuple[Floats, Floats], self._read("values"))
 
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
         What was never tried or never answered counts as worth nothing.
         """
-        return cast(Integers, self._view("best_guess")())
+        return cast(Integers, self._read("best_guess"))
 
+    def _context_number(self, context: Any) -> Any:
+        """A context as the family takes it: its number in place of its name."""
+        return context if self._contexts is None or context is None else self._contexts.index(context)
+
+    def _check_context(self, context: Any) -> Any:
+        """A context, or an error that says what it must be."""
+        checked = self._family.check(self._context_number(context))
+        if (
+            self._actions is not None
+            and self._family.nameable["actions"] is None
+            and len(checked) != len(self._actions)
+        ):
+            raise InvalidInput(f"features have {len(checked)} rows, but there are {len(self._actions)} actions")
+        return checked
+
+    @locked
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
-        `context` is a whole number for contextual arms (none if there is only one), and an array of features (A, d),
-        one row for each action, for OFUL.
+        `context` is a whole number or a name for contextual arms (none if there is only one), and an array of features
+        (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
+        number if actions have no names.
         """
-        checked = self._family.check(context)
+        return self._decide(self._check_context(context))
+
+    def _decide(self, checked: Any) -> Decision:
         if self.schedule is not None:
             self._follow_schedule(self.decisions + 1)
         action, ask, width, threshold, why, ticket = self._family.decide(checked)
         number = int(self._family.made[0])
         if ask:
             self._awaited[number] = ticket
-        return Decision(number, action, ask, width, threshold, why)
+        return Decision(number, self.action_name(action), ask, width, threshold, why, action)
 
+    def action_name(self, index: int) -> Any:
+        """What an action is called; its number if actions have no names."""
+        return index if self._actions is None else self._actions[index]
+
+    def context_name(self, index: int) -> Any:
+        """What a context is called; its number if contexts have no names."""
+        return index if self._contexts is None else self._contexts[index]
+
+    @locked
+    def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
+        """Several decisions at once, one for each context; or so many, as a number, where there are no contexts.
+
+        The same as `decide` for one after the other, before any of their answers is known. If a context does not fit,
+        nothing is decided.
+        """
+        if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
+            contexts = [None] * whole(contexts, "the number of decisions", least=0)
+        elif isinstance(contexts, str) or not isinstance(contexts, Iterable):
+            raise InvalidInput(f"contexts must be a list of contexts, or how many decisions to make; not {contexts!r}")
+        return [self._decide(checked) for checked in [self._check_context(context) for context in contexts]]
+
+    @locked
     def plan(self) -> Integers:
         """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""
         plan = self._view("plan")
@@ -188,6 +317,7 @@ class Agent:
             self._follow_schedule(self.decisions + 1)
         return cast(Integers, plan())
 
+    @locked
     def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> Booleans:
         """End an episode: given its states and actions (H,), the steps to ask about, (H,).
 
@@ -202,19 +332,16 @@ class Agent:
             self._awaited[self.decisions, int(h)] = int(cells[h])
         return cast(Booleans, asks)
 
+    @locked
     def observe_episode(self, rewards: ArrayLike, episode: int | None = None) -> None:
         """Report the rewards of an episode (H,), by default the last one: NaN where not asked, or not known yet."""
         self._view("observe_episode")
         number = self.decisions if episode is None else whole(episode, "episode", most=max(self.decisions, 1))
         values = self._family.check_rewards(rewards)
-        given = [(number, int(h)) for h in np.flatnonzero(~np.isnan(values))]
-        for step in given:
-            if step not in self._awaited:
-                raise self._family.check_id(step)
-            self._family.check_reward(float(values[step[1]]))
-        for step in given:
-            self.observe(step, float(values[step[1]]))
+        steps = [int(h) for h in np.flatnonzero(~np.isnan(values))]
+        self.observe_batch([(number, h) for h in steps], [float(values[h]) for h in steps])
 
+    @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
         """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
 
@@ -222,49 +349,79 @@ class Agent:
         ask that was recorded is counted in place of the one that would be made here.
         """
         decision = self.decide(context)
-        if (decision.action, decision.ask) == (action, ask):
+        if (decision.index, decision.ask) == (action, ask):
             return decision
         if decision.ask:
             self.withdraw(decision.id)
         if ask:
-            self._awaited[decision.id] = self._family.count_ask(self._family.check(context), action)
-        return decision._replace(action=action, ask=ask)
+            self._awaited[decision.id] = self._family.count_ask(self._check_context(context), action)
+        return decision._replace(action=self.action_name(action), ask=ask, index=action)
 
-    def withdraw(self, id: int) -> None:
+    @locked
+    def withdraw(self, id: int | Decision) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The state is one that could have come about without it, so the budget stays safe. An ask that has bothered
-        someone must not be taken back, answered or not. Not for episodes.
+        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
+        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
+        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
+        taken back, answered or not. Not for episodes.
         """
-        ticket = self._ticket_of(id)
+        number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
-        del self._awaited[id]
+        del self._awaited[number]
 
-    def observe(self, id: Any, reward: float) -> None:
+    @locked
+    def observe(self, id: Any, reward: Any) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        For arms and episodes a reward lies in [0, 1]; for OFUL it is any finite number. In episodes the id is a pair:
-        the number of the episode and the step, from 0.
+        `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
+        reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+        finite number for OFUL. True and False count as 1 and 0.
         """
-        ticket = self._ticket_of(id)
-        self._family.learn(ticket, self._family.check_reward(reward))
-        del self._awaited[id]
+        number, ticket = self._ticket_of(id)
+        self._family.learn(ticket, self._check_reward(reward))
+        del self._awaited[number]
 
-    def _ticket_of(self, id: Any) -> Any:
-        """What the family keeps of a decision that awaits feedback."""
-        if type(id) is int and id in self._awaited:
-            return self._awaited[id]
-        parts = id if isinstance(id, tuple) else (id,)
+    @locked
+    def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:
+        """Report what several decisions were worth, all of them or none: if one does not fit, nothing is learnt.
+
+        `ids` are decisions or their ids, each with its reward.
+        """
+        try:
+            pairs = list(zip(ids, rewards, strict=True))
+        except (TypeError, ValueError):
+            raise InvalidInput("ids and rewards must be two lists of the same length") from None
+        found = [(*self._ticket_of(one), self._check_reward(reward)) for one, reward in pairs]
+        if len({number for number, _, _ in found}) < len(found):
+            raise InvalidInput("a decision can be answered once only, but one stands twice in this batch")
+        for number, ticket, reward in found:
+            self._family.learn(ticket, reward)
+            del self._awaited[number]
+
+    def _check_reward(self, reward: Any) -> float:
+        """A reward as the learner takes it, or an error."""
+        value = reward if type(reward) is float else as_number(reward)
+        return cast(float, self._family.check_reward(value if self._scale is None else self._scale.to_unit(value)))
+
+    def _ticket_of(self, id: Any) -> tuple[Any, Any]:
+        """The number of a decision that awaits feedback, and what the family keeps of it."""
+        number = id.id if type(id) is Decision else id
+        if type(number) is int and number in self._awaited:
+            return number, self._awaited[number]
+        parts = number if isinstance(number, tuple) else (number,)
         known = all(isinstance(part, int | np.integer) and not isinstance(part, bool) for part in parts)
-        ticket = self._awaited.get(id) if known else None
+        ticket = self._awaited.get(number) if known else None
         if ticket is None:
-            raise self._family.check_id(id)
-        return ticket
+            raise self._family.check_id(number)
+        return number, ticket
 
+    @locked
     def grant(self, amount: float) -> None:
         """Add to the budget. What was granted cannot be taken back."""
         self.ledger.grant(amount)
 
+    @locked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one JSON file: learner, rule, ledger, statistics, randomness, what is awaited."""
         from sparingly.saving import save  # saving knows the agent's parts, the agent only these two calls
@@ -278,12 +435,34 @@ class Agent:
 
         return load(path, tuple(types))
 
+    def explain(self, decision: Decision) -> str:
+        """A decision in words: what was chosen, whether it is asked about, why, and the budget as it is now."""
+        from sparingly.agent_display import explain  # for people, and not needed otherwise
+
+        return explain(self, decision)
+
+    def plot(self, axes: Any = None) -> Any:
+        """A figure of what is known of each action, for arms: mean rewards with intervals, a panel for each context.
+
+        The axes are returned, those that were given or new ones (needs the extra lab).
+        """
+        from sparingly.agent_display import plot
+
+        return plot(self, axes)
+
+    @locked
+    def _repr_html_(self) -> str:
+        from sparingly.agent_display import as_html
+
+        return as_html(self)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in self.__dict__.items() if name != "ledger"}
+        return {name: part for name, part in self.__dict__.items() if name not in ("ledger", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copied or unpickled agent: the parts of its memory are views, and must be made anew."""
         self.__dict__.update(state)
+        self._lock = threading.RLock()
         self._family.attach()
         self.ledger = Ledger(account=self._family.account)
 

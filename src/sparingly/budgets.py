@@ -5,7 +5,9 @@ A budget opens a *tape* for each run, and the tape is read in blocks of rounds a
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
 from sparingly.history import History
+from sparingly.interpreter import soon
 from sparingly.ledger import ROUNDING, UNIT, UNLIMITED, Ledger, budget_in_units
 from sparingly.numba_support import compiled
 from sparingly.validation import number, table, whole
@@ -84,7 +87,7 @@ class Schedule(Budget):
 
     def __call__(self, round: int) -> float:
         """B(round), for rounds ≥ 1."""
-        return float(amount(*self.formula, float(round)))
+        return float(soon(amount)(*self.formula, float(round)))
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _ScheduleTape(self)
@@ -108,6 +111,46 @@ class _ScheduleTape:
         tape = np.empty(count, dtype=np.int64)
         write_down(*self.schedule.formula, first, tape)
         return tape
+
+
+@dataclass(frozen=True)
+class ByClock(Budget):
+    """Grows evenly with time: by `amount` every `every` seconds (a day). For agents only: a simulation has no clock.
+
+    `start` is the moment from which it grows, in seconds since 1970; by default that at which the agent is made.
+    It goes by the clock of this machine. If that is set back, nothing grows until it has caught up.
+
+    >>> ByClock(50, start=0.0).at(86_400.0)
+    50.0
+    """
+
+    amount: float
+    every: float = 86_400.0
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        number(self.amount, "amount", least=0.0, most=1e12)
+        number(self.every, "every, in seconds,", least=1e-6, most=1e12)
+        if self.start is not None:
+            number(self.start, "start, in seconds since 1970,")
+
+    def started(self) -> ByClock:
+        """The same, growing from now on unless its start was given."""
+        return self if self.start is not None else dataclasses.replace(self, start=time.time())
+
+    def at(self, now: float) -> float:
+        """B at a moment, in seconds since 1970."""
+        assert self.start is not None, "it has not started"
+        return self.amount * max(now - self.start, 0.0) / self.every
+
+    def follow(self, ledger: Ledger, round: int, before: int) -> int:
+        """Let a ledger grow to B of now, grants on top of it kept; `before` and the result: B so far, in millionths."""
+        units = max(int(budget_in_units(self.at(time.time()))), before)
+        ledger.granted_units = min(ledger.granted_units + units - before, UNLIMITED)
+        return units
+
+    def tape(self, random: np.random.Generator) -> BudgetTape:
+        raise InvalidInput("a simulation has no clock: give it budgets.Linear(rate), so much for each round")
 
 
 @dataclass(frozen=True)
@@ -298,6 +341,6 @@ def as_budget(budget: float | Budget) -> Budget:
 
 
 __all__ = [
-    "Adaptive", "Bernoulli", "Budget", "Fixed", "Late", "Linear", "Periodic", "Polynomial", "Schedule",
+    "Adaptive", "Bernoulli", "Budget", "ByClock", "Fixed", "Late", "Linear", "Periodic", "Polynomial", "Schedule",
     "Sequence", "WhenContext", "as_budget",
 ]  # fmt: skip

@@ -13,6 +13,9 @@ SparinglyError
 │   ├── Unauthorized      401: the token is missing or wrong
 │   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
+
+MigrationWarning, a UserWarning, is no error: a saved agent goes on, with something else in place of what is no more.
+BudgetWarning is a warning, not an error: a simulation whose budget is too small for what its rule promises.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ class UnreadableFile(SparinglyError, ValueError):
     """A file cannot be read back: damaged, truncated, of another kind or from a newer version."""
 
 
+class MigrationWarning(UserWarning):
+    """A saved agent used something that is no more, and goes on with something else. Saved again, it loads silently."""
+
+
 class MissingExtra(SparinglyError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
 
@@ -52,6 +59,10 @@ class MissingExtra(SparinglyError, ImportError):
 
 class ContractBroken(SparinglyError, AssertionError):
     """A learner or a rule does not do what every learner or rule must do."""
+
+
+class BudgetWarning(UserWarning):
+    """What was asked for will run, but the budget is too small for what the rule promises."""
 
 
 class ProblemDocument(Protocol):

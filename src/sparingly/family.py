@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
+from sparingly.interpreter import soon
 from sparingly.ledger import UNLIMITED, Account
 from sparingly.numba_support import DISABLED, anew, from_python
 from sparingly.parameters import Parametric
@@ -84,6 +85,7 @@ class Pair:
         self.slots = int(rule.policies) if getattr(stand_in, "reduction", False) else 0
         self.paced = bool(getattr(stand_in, "paced", False))
         self.exploits = choice(getattr(rule, "explore", "asked"), "explore", EXPLORE) == "asked"
+        self.light = False  # whether it may run as plain Python until it is compiled
         self.own: Any = None
         if kinds[0] is None or (kinds[1] is None and not self.python_rule):
             self.own = own_functions(learner, stand_in, setting)
@@ -100,7 +102,13 @@ class Pair:
 
     def code(self, function: F) -> F:
         """A compiled function for this pair: the one that is kept on disk, or one made for the user's own parts."""
-        return function if self.own is None else anew(function)
+        made: F = self.shared(function) if self.own is None else anew(function)
+        return made
+
+    def shared(self, function: F) -> F:
+        """A compiled function that is the same for every pair."""
+        made: F = soon(function) if self.light else function
+        return made
 
 
 def own_functions(learner: Any, rule: Any, setting: str) -> Any:
@@ -164,6 +172,7 @@ class BaseFamily:
     compiled: ClassVar[dict[str, Callable[..., Any]]]  # the functions that an agent calls, by the attribute's name
     open_memory: ClassVar[Callable[..., Any]]
 
+    light: bool  # whether plain Python is quick enough until the compiler is done
     learner: Any
     rule: Any
     shape: tuple[int, ...]  # of the cells
@@ -177,6 +186,7 @@ class BaseFamily:
     def bind(self) -> None:
         """Find the functions for the learner and the rule."""
         self.pair = self.make_pair(self.learner, self.rule)
+        self.pair.light = self.light
         self.own, self.by_steps = self.pair.own, self.pair.by_steps
         self.asks = asker(self.rule, self.setting)
         name = "reason_for_row" if self.setting == "linear" else "reason"
@@ -269,13 +279,8 @@ def fill_rows(target: Any, values: Any, *shape: int) -> None:
 
 
 def as_integers(records: Any) -> Any:
-    """The fields of records as the columns of an array of whole numbers: a view, unless they are floats."""
+    """The fields of records as the columns of an array of whole numbers: a view."""
     return records.view(np.int64).reshape(records.size, -1)
-
-
-def as_floats(records: Any) -> Any:
-    """The same for records of floats."""
-    return records.view(np.float64).reshape(records.size, -1)
 
 
 def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
+from sparingly.interpreter import soon
 from sparingly.numba_support import compiled, record
 from sparingly.validation import number
 
@@ -155,7 +156,7 @@ class Ledger:
 
     def charge(self, cost: float) -> bool:
         """Pay for one ask, or refuse and count the refusal."""
-        return bool(charge(self.account, int(cost_in_units(cost))))
+        return bool(soon(charge)(self.account, int(cost_in_units(cost))))
 
     def grant(self, amount: float) -> None:
         """Add to the budget."""

@@ -31,12 +31,13 @@ SETTINGS = {"tabular": "arms", "linear": "features", "episodic": "episodes"}  # 
 class Decision(NamedTuple):
     """What an agent decided in one round."""
 
-    id: int  #: 1, 2, 3, …: pass it to observe()
-    action: int
+    id: int  #: 1, 2, 3, …: pass it, or the whole decision, to observe()
+    action: Any  #: its name; its number if actions have no names
     ask: bool  #: whether to ask what the action was worth; the budget is already charged
     width: float  #: of the interval around the action's value, counting the asks so far
     threshold: float  #: the rule asks while the width is at or above it; NaN for a rule without such a threshold
     why: int = 0  #: a number for the reason, see `sparingly.reasons`
+    index: int = 0  # type: ignore[assignment]  #: the number of the action; it hides tuple.index, which nobody needs here
 
     @property
     def reason(self) -> str:
@@ -68,16 +69,12 @@ class Row(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a Question adds for episodes: the cell is (h, s, a), number (h·S + s)·A + a."""
+    """What a Question adds for episodes, where a cell is a step, a state and an action."""
 
-    cell: int  #: the number of the cell
     visits: int  #: n: how often the cell was visited
-    variance: float  #: of its answers
     log_term: float  #: L_t, the logarithm in the bonuses of this episode
     rewarding: float  #: |L_R|: how many cells can have a reward
     seen_cost: int  #: the costs of all cells that were visited, added up, in millionths
-    counts: Any  #: (M,) of every cell, by name: cost, asked, answered, visits
-    notes: Any  #: (M,) of every cell, by name: squares (of the answers' deviations), needed (a rule may write it)
 
 
 class Question(NamedTuple):
@@ -100,7 +97,7 @@ class Question(NamedTuple):
     step: Any = None  #: `Step`, in episodes only
     score: float = math.inf  #: what an ask would be worth compared with other rounds, for rules that keep a pace
     pace: Any = None  #: `rules.pacing.Pace`: what such a rule remembers
-    counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered
+    counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered; in episodes visits too
 
     @property
     def setting(self) -> str:
@@ -203,6 +200,7 @@ class Family(Protocol):
     rule: Any
     account: Any  # (1,) the ledger's account
     made: Integers  # (1,) how many decisions, or episodes, were made
+    nameable: dict[str, int | None]  # "actions", "contexts": what may have names, and how many there are; None: any
 
     def check(self, context: Any) -> Any:
         """The context as `decide` takes it, or an error that says what it must be."""

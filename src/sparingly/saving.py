@@ -11,6 +11,7 @@ import json
 import math
 import os
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,22 @@ import numpy as np
 
 from sparingly import budgets
 from sparingly.agent import Agent
-from sparingly.errors import InvalidInput, SparinglyError, UnreadableFile
+from sparingly.errors import InvalidInput, MigrationWarning, SparinglyError, UnreadableFile
+from sparingly.family import as_integers
 from sparingly.learners import LEARNERS
-from sparingly.rules import RULES
+from sparingly.rules import RULES, BalancedMatching
+from sparingly.rules.balanced import PARTS
+from sparingly.rules.pacing import PACE, fresh_pace
 
 FORMAT = "sparingly agent"
-VERSION = 3  # 2: before rules had `explore`
+VERSION = 4  # 2: before rules had `explore`; 3: episodes with `notes`
 SCHEDULES = (
     budgets.Linear, budgets.Polynomial, budgets.Fixed, budgets.Late, budgets.Periodic, budgets.Sequence,
+    budgets.ByClock,
 )  # fmt: skip
+REPLACED = "AdaptiveMatching"  # a rule of 0.1.0
 EXPLORING = {rule.__name__ for rule in RULES if "explore" in {f.name for f in dataclasses.fields(rule) if f.init}}
+NAMED = ("actions", "contexts", "rewards")  # what people call things; left out of the file where they have no names
 TYPES: tuple[type, ...] = (*LEARNERS, *RULES, *SCHEDULES)
 
 
@@ -38,7 +45,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
 
 def dumps(agent: Agent, check: bool = True) -> str:
     """An agent as text, from which `loads` makes it again; without `check`, shorter, and nobody has tried."""
-    body = {
+    body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "learner": _describe(agent.learner),
@@ -48,6 +55,7 @@ def dumps(agent: Agent, check: bool = True) -> str:
         "memory": agent._family.parts(),
         "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
     }
+    body |= {name: given for name in NAMED if (given := getattr(agent, name)) is not None}
     plain = _encode(body)
     if not check:
         return json.dumps(plain | {"checksum": _checksum(plain)}, separators=(",", ":"), allow_nan=False)
@@ -102,18 +110,39 @@ def loads(text: str, types: tuple[type, ...] = (), name: str = "the text") -> Ag
     if plain.pop("checksum", None) != _checksum(plain):
         raise UnreadableFile(f"{name} is damaged: its content does not match its checksum")
     try:
-        return _rebuild(_migrated(_decode(plain)), {t.__name__: t for t in (*TYPES, *types)})
+        body, known = _migrated(_decode(plain)), {t.__name__: t for t in (*TYPES, *types)}
+        replaced = body["rule"]["type"] == REPLACED and REPLACED not in known
+        agent = _rebuild(_balanced(body) if replaced else body, known)
     except UnreadableFile as error:
         raise UnreadableFile(f"{name} cannot be read: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, SparinglyError) as error:
         raise UnreadableFile(f"{name} does not hold together: {type(error).__name__}: {error}") from None
+    if replaced:
+        old = f"{REPLACED}(share={plain['rule']['share']!r})"
+        told = f"{old} is no more: the agent in {name} goes on with {agent.rule!r}. Save it, and it loads without this"
+        warnings.warn(told, MigrationWarning, stacklevel=4)
+    return agent
 
 
 def _migrated(body: dict[str, Any]) -> dict[str, Any]:
-    """What an earlier version has written, as this one writes it: rules used to explore in every round."""
-    if body["version"] < 3 and body["rule"]["type"] in EXPLORING:
+    """What an earlier version has written, as this one writes it."""
+    if body["version"] < 3 and body["rule"]["type"] in EXPLORING:  # rules used to explore in every round
         body["rule"] = {"explore": "always"} | body["rule"]
+    if body["version"] < 4 and "notes" in body["memory"]:  # of a cell: its squares, and what a rule has noted
+        body["memory"]["squares"] = body["memory"].pop("notes")[:, 0]
     return body
+
+
+def _balanced(body: dict[str, Any]) -> dict[str, Any]:
+    """An agent with AdaptiveMatching, as one with BalancedMatching: docs/paper.md shows that this is safe.
+
+    The reserve is rounded down to the parts in which it is counted, lest it promise more than the share has kept.
+    """
+    reserve, pace = math.floor(body["rule"]["share"] * PARTS) / PARTS, np.zeros(1, dtype=PACE)
+    fresh_pace(pace)
+    rule = _describe(BalancedMatching(reserve=reserve, explore="always"))
+    memory = body["memory"] | {"pace": as_integers(pace), "scores": np.zeros(0)}
+    return body | {"rule": rule, "memory": memory}
 
 
 def _describe(part: Any) -> dict[str, Any]:
@@ -135,7 +164,8 @@ def _restore_part(data: dict[str, Any], types: dict[str, type]) -> Any:
 
 
 def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
-    agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), seed=0)
+    named = {name: body[name] for name in NAMED if name in body}
+    agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), 0.0, seed=0, **named)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
     awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}

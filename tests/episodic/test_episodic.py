@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.episodic.learners import LEARNERS as EPISODIC
 from sparingly.problems.episodic import step
-from sparingly.rules.adaptive import asks_needed
+from sparingly.rules.balanced import reserve_of
 from sparingly.rules.intervals import reward_width
 from sparingly.rules.paper import paper_episode_bar
 from sparingly.saving import _checksum
@@ -295,91 +295,6 @@ def test_e7_without_the_ledger_paper_matching_overspends():
     assert agent.ledger.refused == 1
 
 
-@given(st.floats(0, 0.5), st.floats(1e-3, 1e3), st.floats(1, 100))
-def test_asks_needed_is_the_least_number(variance, goal, log_term):
-    n = asks_needed(variance, goal, log_term)
-    assert n >= 1 and n == int(n)
-    assert reward_width(variance, n, log_term) <= goal * (1 + 1e-9)
-    assert n == 1 or reward_width(variance, n - 1, log_term) > goal * (1 - 1e-9)
-
-
-def adaptive_by_definition(agent, notebook, cell):
-    """Whether AdaptiveMatching asks about a cell, from its description; None where rounding may decide."""
-    rule, asked, visits = agent.rule, agent.asked, agent.visits
-    granted, spent, cells = agent.ledger.granted, agent.ledger.spent, asked.size
-    kappa = rule.share * granted / cells
-    if asked[cell] + 1 <= kappa:
-        return True
-    H, S, A = asked.shape
-    t = agent.decisions + 1
-    L = math.log(12 * S**2 * A * H * t**2 * (t + 1) / agent.learner.delta)
-    variance = {c: np.var(r, ddof=1) if len(r) > 1 else 0.0 for c, r in notebook.items()}
-
-    def width(c, n):
-        return 2 * (math.sqrt(2 * variance[c] * L / n) + 5 * L / n)
-
-    goal, rest = width(cell, asked[cell] + 1), 0.0
-    for other in notebook:
-        needed = 1
-        while width(other, needed) > goal * (1 + 1e-9):
-            needed += 1
-        if other != cell:
-            rest += max(max(min(needed, 2 * visits[other] + 1), kappa) - asked[other], 0.0)
-    slack = granted - spent - 1 - rest
-    return None if abs(slack) < 1e-6 else bool(slack > 0)
-
-
-@pytest.mark.parametrize("rule", [sp.AdaptiveMatching(), sp.AdaptiveMatching(share=0.0)], ids=repr)
-def test_adaptive_matching_is_its_definition(rule):
-    """Asks and declines as described; a cell that was declined waits until the budget has grown to what it needed."""
-    S, A, H = 3, 2, 2
-    agent, random = sp.Agent(sp.UCBVI(S, A, H, scale=0.05), rule=rule, budget=0, seed=0), np.random.default_rng(0)
-    notebook = {cell: [] for cell in itertools.product(range(H), range(S), range(A))}
-    agreed = declined = 0
-    for _ in range(1_500):
-        agent.grant(float(random.integers(0, 2)))
-        policy, s, states, actions = agent.plan(), int(random.integers(S)), [], []
-        states = [s, int(random.integers(S))]
-        actions = [int(policy[h, states[h]]) for h in range(H)]
-        expected = adaptive_by_definition(agent, notebook, (0, states[0], actions[0]))
-        asks = agent.decide_episode(states, actions)
-        if asks[0]:
-            assert expected in (True, None)
-            agreed += 1
-        declined += expected is False
-        rewards = [float(s == 0 and random.random() < 0.5) for s in states]
-        agent.observe_episode(np.where(asks, rewards, np.nan))
-        for h in np.flatnonzero(asks):
-            notebook[int(h), states[h], actions[h]].append(rewards[h])
-    assert agreed > 100
-    assert declined > 100
-    assert agent.ledger.refused == 0
-    assert agent.ledger.spent > 0.8 * agent.ledger.granted
-
-
-def test_adaptive_matching_gives_noisy_cells_more():
-    """Two states, equally often: one with a coin, one without noise. The coin gets more of the budget."""
-    agent = sp.Agent(sp.UCBVI(2, 1, 1), rule=sp.AdaptiveMatching(share=0.1), budget=10_000, seed=0)
-    random = np.random.default_rng(0)
-    for _ in range(30_000):
-        s = int(random.integers(2))
-        if agent.decide_episode([s], [0])[0]:
-            agent.observe_episode([float(s == 0 and random.random() < 0.5)])
-    coin, still = agent.asked[0, :, 0]
-    assert coin + still > 9_900
-    assert coin > 1.5 * still
-
-
-def test_adaptive_matching_keeps_every_cells_share_from_an_adversary():
-    """Two states, B = 100: 300 visits to one, then 300 to the other, which still has its κ = share·B/C asks."""
-    agent = sp.Agent(sp.UCBVI(2, 1, 1), rule=sp.AdaptiveMatching(share=0.5), budget=100, seed=0)
-    for s in (0, 1):
-        for _ in range(300):
-            if agent.decide_episode([s], [0])[0]:
-                agent.observe_episode([0.5])
-    assert agent.asked[0, :, 0].tolist() == [75, 25]
-
-
 def test_the_unknown_stays_promising_at_any_scale():
     """However small the scale, every action is tried, and a reward that was never asked for may be 1."""
     problem = sp.problems.Episodic([[[1.0], [1.0]]], [[0.5, 1.0]], horizon=5, initial=0, rewards="fixed")
@@ -431,21 +346,34 @@ def test_the_reservoir_is_uniform():
 
 def test_an_adversary_of_initial_states_ruins_greedy_and_not_matching():
     regret = {}
-    for rule in (sp.Greedy(), sp.ExactMatching(), sp.AdaptiveMatching()):
+    for rule in (sp.Greedy(), sp.ExactMatching(), sp.BalancedMatching()):
         problem, budget = sp.problems.episode_trap()
         r = sp.simulate(problem, sp.UCBVI(3, 2, 2, scale=0.05), rule, budget, rounds=50_000, runs=10)
         assert r.refused.sum() == 0
         regret[type(rule).__name__] = r.final_regret()[0]
     assert regret["Greedy"] > 0.2 * 50_000
-    assert max(regret["ExactMatching"], regret["AdaptiveMatching"]) < 600
+    assert max(regret["ExactMatching"], regret["BalancedMatching"]) < 600
 
 
 COSTS = st.sampled_from([0.0, 0.1, 0.3, 1.0, 2.0])
 
 
+def promised(rule, agent):
+    """How many asks about each cell no adversary can take from it: κ, of exact matching or of a reserve."""
+    granted, total = agent.ledger.granted_units, int(agent._family.memory.counts["cost"].sum())
+    if isinstance(rule, sp.BalancedMatching):
+        granted = reserve_of(granted, rule.reserve, math.ceil(total / rule.reserve) if rule.reserve else 0)
+    return 0 if isinstance(rule, sp.Greedy) or total == 0 else granted // total
+
+
 @pytest.mark.parametrize(
-    "rule", [sp.ExactMatching(), sp.AdaptiveMatching(), sp.AdaptiveMatching(share=0.0), sp.Greedy()]
-)
+    "rule",
+    [
+        sp.ExactMatching(), sp.Greedy(), sp.BalancedMatching(), sp.BalancedMatching(reserve=0.0),
+        sp.BalancedMatching(reserve=0.5, explore="always"),
+    ],
+    ids=repr,
+)  # fmt: skip
 @settings(max_examples=60)
 @given(data=st.data())
 def test_the_budget_is_hard_and_safe_rules_are_never_refused(rule, data):
@@ -466,11 +394,7 @@ def test_the_budget_is_hard_and_safe_rules_are_never_refused(rule, data):
         assert agent.ledger.spent <= agent.ledger.granted
         price = np.ones((H, S, A)) if costs is None else np.array(costs)
         assert float((agent.asked * price).sum()) == pytest.approx(agent.ledger.spent)
-        guaranteed = {"ExactMatching": 1.0, "AdaptiveMatching": getattr(rule, "share", 0.0)}.get(type(rule).__name__)
-        if guaranteed is not None and price.sum() > 0:  # no cell is starved below its share of the budget
-            kappa = guaranteed * agent.ledger.granted / price.sum()
-            entitled = before[range(H), states, actions] + 1 <= kappa * (1 - 1e-9)
-            assert (asks >= entitled).all()
+        assert (asks >= (before[range(H), states, actions] < promised(rule, agent))).all()  # no cell is starved
     assert agent.ledger.refused == 0
 
 
@@ -615,7 +539,7 @@ def test_free_asks_are_always_taken():
     costs = np.ones((3, 2))
     costs[2] = 0.0
     problem = sp.problems.Episodic(np.full((3, 2, 3), 1 / 3), np.full((3, 2), 0.5), horizon=2, costs=costs)
-    for rule in (sp.ExactMatching(), sp.AdaptiveMatching(), sp.PaperMatching(), sp.Always()):
+    for rule in (sp.ExactMatching(), sp.BalancedMatching(), sp.PaperMatching(), sp.Always()):
         r = sp.simulate(problem, sp.UCBVI(3, 2, 2), rule, 0, rounds=100, runs=1)
         assert r.asked[0, -1] == r.plays[0, :, 2].sum() > 0
         assert r.spent[0, -1] == 0
@@ -685,7 +609,7 @@ def test_looking_changes_nothing(name):
         np.testing.assert_allclose(Q[seen, guess[h, seen]], V[seen], atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.AdaptiveMatching(), sp.Greedy()], ids=repr)
+@pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.BalancedMatching(), sp.Greedy()], ids=repr)
 def test_costs_given_to_the_agent_are_saved(rule, tmp_path):
     agent = sp.Agent(sp.UCBVI(3, 2, 2, scale=0.05), rule=rule, budget=200, seed=0, costs=np.full((3, 2), 5.0))
     played(agent, 10, seed=0)
@@ -727,8 +651,8 @@ def put(name, place, value):
         put("counts", 3, 10**9),
         put("means", 0, {"float": "nan"}),
         put("means", 0, 1.5),
-        put("notes", 0, -1.0),
-        put("notes", 1, {"float": "inf"}),
+        put("squares", 0, -1.0),
+        put("squares", 1, {"float": "inf"}),
         put("policy", 0, 2),
         put("policy", 0, -1),
         put("upper", 0, 3.0),
@@ -843,6 +767,10 @@ def test_answers_come_once_and_only_where_asked():
     assert agent.awaited == ()
 
 
+class ForEpisodes(sp.Rule, episodic=True):
+    """Asks about every step, and knows no other setting."""
+
+
 def test_what_belongs_to_another_family_says_so():
     episodes, arms = sp.Agent(sp.UCBVI(2, 2, 2), budget=1), sp.Agent(sp.UCB1(2), budget=1)
     with pytest.raises(sp.InvalidInput, match="decides whole episodes"):
@@ -851,15 +779,15 @@ def test_what_belongs_to_another_family_says_so():
         with pytest.raises(sp.InvalidInput, match="agents of UCBVI and ULCVI have it"):
             call()
     for learner in (sp.UCB1(2), sp.OFUL(2)):
-        with pytest.raises(sp.InvalidInput, match="AdaptiveMatching is for episodes"):
-            sp.Agent(learner, rule=sp.AdaptiveMatching(), budget=1)
+        with pytest.raises(sp.InvalidInput, match="ForEpisodes is for episodes"):
+            sp.Agent(learner, rule=ForEpisodes(), budget=1)
     problem = sp.problems.river_swim()
     with pytest.raises(sp.InvalidInput, match="needs UCBVI or ULCVI"):
         sp.simulate(problem, sp.UCB1(2), sp.Never(), 0, rounds=1)
     with pytest.raises(sp.InvalidInput, match="states=6, actions=2, horizon=20"):
         sp.simulate(problem, sp.UCBVI(5, 2, 20), sp.Never(), 0, rounds=1)
     with pytest.raises(sp.InvalidInput, match="unit costs only"):
-        sp.Agent(sp.UCBVI(2, 2, 2, costs=np.full((2, 2), 2.0)), rule=sp.PaperMatching())
+        sp.Agent(sp.UCBVI(2, 2, 2, costs=np.full((2, 2), 2.0)), rule=sp.PaperMatching(), budget=1)
 
 
 @pytest.mark.parametrize(
@@ -876,7 +804,7 @@ def test_what_belongs_to_another_family_says_so():
         lambda: sp.UCBVI(2, 2, 2, costs=[1, 2]),
         lambda: sp.UCBVI(2, 2, 2, costs=[[1, 2], [3, -1]]),
         lambda: sp.UCBVI(10**5, 10**5, 10**5),
-        lambda: sp.AdaptiveMatching(share=1.5),
+        lambda: sp.BalancedMatching(reserve=1.5),
         lambda: sp.problems.Episodic([[[0.5, 0.4]]], [[0.5]], horizon=2),
         lambda: sp.problems.Episodic([[[0.5, 0.4], [0.5, 0.5]]], [[0.5]], horizon=2),
         lambda: sp.problems.Episodic([[[1.0]]], [[1.5]], horizon=2),

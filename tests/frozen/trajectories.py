@@ -120,8 +120,7 @@ def linear_parts() -> Iterator[tuple[str, Any, Any, Any]]:
 
 def episodic_parts() -> Iterator[tuple[str, Any, Any, Any]]:
     """Name, problem, learner and rule."""
-    rules = (*RULES, sp.AdaptiveMatching(), sp.AdaptiveMatching(share=0.1))
-    for (name, (problem, options)), make, rule in itertools.product(EPISODES.items(), (sp.UCBVI, sp.ULCVI), rules):
+    for (name, (problem, options)), make, rule in itertools.product(EPISODES.items(), (sp.UCBVI, sp.ULCVI), RULES):
         H, S, A = problem.shape
         yield f"{make.__name__} {name} {said(rule)}", problem, make(S, A, H, **{"ties": "first"} | options), rule
 

@@ -56,14 +56,14 @@ def test_a_hundredth_of_the_rewards_is_enough_for_episodes():
     learner, regret = sp.UCBVI(4, 2, 4, scale=0.05), {}
     for seed in range(4):
         problem = sp.problems.random_mdp(4, 2, 4, seed=seed)
-        for rule, budget in ((sp.Always(), math.inf), (sp.ExactMatching(), ROOT), (sp.AdaptiveMatching(), ROOT)):
+        for rule, budget in ((sp.Always(), math.inf), (sp.ExactMatching(), ROOT), (sp.BalancedMatching(), ROOT)):
             r = sp.simulate(problem, learner, rule, budget, rounds=10**6, runs=2)
             name = type(rule).__name__
             regret[name] = regret.get(name, 0.0) + r.final_regret()[0]
             assert r.refused.sum() == 0
             assert name == "Always" or (r.asked[:, -1] <= 0.03 * 4 * 10**6).all()
     assert regret["ExactMatching"] <= 1.1 * regret["Always"]
-    assert regret["AdaptiveMatching"] <= 1.1 * regret["Always"]
+    assert regret["BalancedMatching"] <= 1.1 * regret["Always"]
 
 
 @pytest.mark.parametrize(
@@ -83,23 +83,23 @@ def test_one_ask_an_episode_loses_nothing(make):
 def test_sparse_rewards_need_a_sparse_budget():
     """Rewards in 5 % of 200 cells, one ask every 20 episodes: within 15 % of asking always, without knowing |L_R|.
 
-    AdaptiveMatching too does better than the paper's rule that knows it.
+    BalancedMatching too does better than the paper's rule that knows it.
     """
     problem = sp.problems.random_mdp(20, 2, 5, sparsity=0.05)
     assert problem.rewarding == 10
     learner = sp.UCBVI(20, 2, 5, scale=0.2, rewarding=10)
-    always, exact, adaptive, paper = (
+    always, exact, balanced, paper = (
         sp.simulate(problem, learner, rule, budget, rounds=200_000, runs=2).final_regret()[0]
         for rule, budget in (
             (sp.Always(), math.inf),
             (sp.ExactMatching(), sp.budgets.Linear(0.05)),
-            (sp.AdaptiveMatching(), sp.budgets.Linear(0.05)),
+            (sp.BalancedMatching(), sp.budgets.Linear(0.05)),
             (sp.PaperMatching(), sp.budgets.Linear(0.05)),
         )
     )
     assert exact <= 1.15 * always
-    assert adaptive <= 1.3 * always
-    assert max(exact, adaptive) <= 0.9 * paper
+    assert balanced <= 1.3 * always
+    assert max(exact, balanced) <= 0.9 * paper
 
 
 def test_the_papers_constants_learn_in_the_end():

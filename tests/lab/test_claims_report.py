@@ -22,7 +22,7 @@ from PIL import Image
 from sparingly.errors import InvalidInput
 from sparingly.lab import claims_figures
 from sparingly.lab.claims import Check, Curve, Panel
-from sparingly.lab.claims.evidence import VERDICTS
+from sparingly.lab.claims.evidence import VERDICTS, power_words
 from sparingly.lab.claims.statistics import NORMAL
 from sparingly.lab.claims_report import grouped, write_report
 from sparingly.lab.experiment_results import COLOURS
@@ -82,6 +82,12 @@ def test_everything_that_a_record_says_is_there(reader):
     supposed = sum(NORMAL in check.test for record in samples.sample() for check in record.evidence.checks)
     assert supposed and f"For {supposed} of these that is so “{NORMAL}”" in reader.text
     assert "Confidence-Budget Matching for Sequential Budgeted Learning" in reader.text
+    assert f"Of the checks here {power_words(all_checks())}." in reader.text
+    assert "margin 2, loose" in reader.text  # 0.51234 [0.50111, 0.52345] against 1
+
+
+def all_checks():
+    return [check for record in samples.sample() for check in record.evidence.checks]
 
 
 def test_verdicts_are_counted(page):

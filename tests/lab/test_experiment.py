@@ -122,7 +122,7 @@ def test_linear_experiments(problem):
     ids=lambda p: p["type"],
 )
 def test_episodic_experiments(problem):
-    data = {"rounds": 40, "runs": 2, "problem": problem, "rules": ["ExactMatching", "AdaptiveMatching"]}
+    data = {"rounds": 40, "runs": 2, "problem": problem, "rules": ["ExactMatching", "BalancedMatching"]}
     if problem["type"] != "episode_trap":
         data["budget"] = 30
     results = dict(experiment_from(data, title="t").run(progress=False))

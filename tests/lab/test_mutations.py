@@ -17,7 +17,7 @@ import sparingly
 import sparingly as sp
 from sparingly.lab.claims import CLAIMS, Runner
 
-MATCHING = (sp.PaperMatching, sp.ExactMatching, sp.AdaptiveMatching, sp.BalancedMatching)
+MATCHING = (sp.PaperMatching, sp.ExactMatching, sp.BalancedMatching)
 PAPER = {"explore": "always"}  # the claims explore as the paper does, and so do these
 
 
@@ -100,6 +100,7 @@ BROKEN = [
     ("ours/exact-arms", OURS, ours_is_the_papers),
     ("ours/exact-linear", {"rounds": 2_000, "horizon": 5_000}, ours_is_the_papers),
     ("ours/exact-episodes", {"rounds": 50_000}, ours_is_the_papers),
+    ("ours/sparse-rewards", {"rounds": 50_000}, ours_is_the_papers),
     ("ours/balanced-arms", {}, balanced_is_exact),
     ("ours/balanced-oful", {}, asks_nothing),
     ("ours/balanced-starves-not", {}, no_reserve),
@@ -117,6 +118,12 @@ BROKEN = [
     ("episodic/one-query-per-episode", {}, asks_nothing),
     ("episodic/adversarial-states", {"horizons": (20_000, 80_000), "runs": 10}, asks_greedily),
     ("corrections/e2", {}, asks_always),
+    ("ucb/budget", BUDGET, asks_nothing),  # it must spend an eighth
+    ("oful/budget", BUDGET, asks_nothing),
+    ("ours/exact-spends", {}, asks_always),
+    ("constants/arms", {"rounds": 500}, tiny_bonus),
+    ("constants/features", {"rounds": 200}, asks_nothing),
+    ("greedy/past-policies", {"rounds": 1_500, "runs": 600}, greedy_is_matching),
 ]
 
 
@@ -145,22 +152,56 @@ def mutated(folder: Path, file: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h - 1)"),  # the cut of E5, put back
-        ("episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h + 0)"),  # no change: the control
-    ],
-    ids=["e5 put back", "control"],
-)
-def test_the_cut_of_the_paper_put_back_turns_e5_to_fails(tmp_path, file, old, new):
-    """In plain Python, which needs no compilation; the control shows that it is the cut that makes the difference."""
-    mutated(tmp_path, file, old, new)
+def verdict_of(tmp_path: Path, name: str, smaller: dict[str, object]) -> str:
+    """The verdict in the copy, in plain Python, which needs no compilation."""
     code = (
-        "from sparingly.lab.claims import CLAIMS, Runner; c = CLAIMS['corrections/e5'];"
-        "print(c.run(Runner(), **{**c.quick, 'episodes': 20}).verdict)"
+        f"from sparingly.lab.claims import CLAIMS, Runner; c = CLAIMS[{name!r}];"
+        f"print(c.run(Runner(), **{{**c.quick, **{smaller!r}}}).verdict)"
     )
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == ("holds as corrected" if new.endswith("+ 0)") else "fails")
+    return done.stdout.strip()
+
+
+SHORT = {
+    "constants/arms": {"rounds": 800}, "constants/features": {"rounds": 400}, "constants/ledger": {"rounds": 300},
+    "constants/ucbvi": {"episodes": 600}, "constants/ulcvi": {"episodes": 600}, "corrections/e5": {"episodes": 20},
+}  # fmt: skip
+LINES = [  # a claim, the file, and a line of it with a constant or a term that is wrong
+    ("constants/arms", "tabular/ucb1.py", "math.sqrt(1.5 * math.log(max", "0.5 * math.sqrt(1.5 * math.log(max"),
+    ("constants/arms", "tabular/moss.py", "math.log(rounds / learner.arms)", "math.log(rounds)"),
+    ("constants/arms", "rules/paper.py", "units.granted // (16 *", "units.granted // (4 *"),
+    ("constants/arms", "rules/exact.py", "// units.total_cost - 1)", "// units.total_cost)"),
+    ("constants/features", "rules/exact.py", "left // price + 1)", "left // price + 2)"),
+    ("constants/features", "rules/exact.py", "asks = left / cheapest", "asks = left / dearest"),
+    ("constants/features", "rules/paper.py", "granted == 0 or square > budget", "granted == 0"),
+    ("constants/features", "linear/oful.py", "L * L / ridge) / delta)", "L * L / ridge))"),
+    ("constants/ledger", "ledger.py", "account[0].spent + cost <=", "account[0].spent + 1 <="),
+    ("constants/ucbvi", "rules/intervals.py", "squares / (n - 1)", "squares / n"),
+    ("constants/ucbvi", "rules/paper.py", "6.0 * math.sqrt(rewarding / ", "6.0 * math.sqrt(cells / "),
+    (
+        "constants/ucbvi",
+        "episodic/ucbvi.py",
+        "return learner.horizon * math.sqrt(2.0 / n)",
+        "return math.sqrt(2.0 / n)",
+    ),
+    ("constants/ulcvi", "episodic/ulcvi.py", "44.0 *", "22.0 *"),
+    ("constants/ulcvi", "episodic/value_iteration.py", "expected(model, row, lower)", "expected(model, row, upper)"),
+    ("corrections/e5", "episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h - 1)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "old", "new"), LINES, ids=[f"{name}-{file}-{i}" for i, (name, file, *_) in enumerate(LINES)]
+)
+def test_a_wrong_constant_turns_a_claim_to_fails(tmp_path, name, file, old, new):
+    mutated(tmp_path, file, old, new)
+    assert verdict_of(tmp_path, name, SHORT[name]) == "fails"
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_nothing_changed_is_the_control(tmp_path, name):
+    """It is the wrong line that makes the difference."""
+    mutated(tmp_path, "episodic/value_iteration.py", "float(horizon - h)", "float(horizon - h + 0)")
+    assert verdict_of(tmp_path, name, SHORT[name]) in ("holds", "holds as corrected")

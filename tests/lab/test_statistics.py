@@ -10,7 +10,7 @@ import pytest
 
 from sparingly.errors import InvalidInput
 from sparingly.lab.claims import Check, ClaimRecord, Curve, Evidence, Panel, statistics
-from sparingly.lab.claims.evidence import verdict
+from sparingly.lab.claims.evidence import power_words, verdict
 
 random = np.random.default_rng(0)
 
@@ -222,6 +222,58 @@ def test_the_verdict_follows_from_the_checks():
     assert verdict([check("refuted"), stated, corrected]) == "fails"
     assert verdict([shown, stated, check("open", "corrected")]) == "fails"
     assert verdict([shown, stated]) == "fails"
+
+
+def measured(relation, bar, value, low, high, outcome="shown", **more):
+    return Check("", value, relation, bar, low, high, outcome, "t", 1e-6, **more)
+
+
+@pytest.mark.parametrize(
+    ("made", "margin", "power"),
+    [
+        (measured("≤", 1.0, 0.8, 0.7, 0.9), 1.0 / 0.7, "sharp"),  # from the end that is farther away
+        (measured("≥", 1.0, 1.2, 1.1, 1.6), 1.6, "loose"),
+        (measured("≤", 1.0, 0.02, 0.0, 0.4), 50.0, "loose"),  # an end at 0 says nothing; the value does
+        (measured("≤", 1.0, 0.0001, 0.0, 0.4), 10_000.0, "vacuous"),
+        (measured("≤", 0.1, 0.0, 0.0, 0.09), math.inf, "vacuous"),
+        (measured("≤", 1.0, 0.8, 0.7, 0.9, most=0.95), 1.0 / 0.7, "vacuous"),  # nothing could pass the bar
+        (measured("≤", 0.6, 0.5, 0.45, 0.55, span=100.0), 100.0**0.15, "loose"),  # a slope, over two decades
+        (measured("≥", -0.6, -0.5, -0.52, -0.48, span=10.0), 10.0**0.12, "sharp"),
+        (measured("≤", 1.0, 0.8, 0.7, 1.1, outcome="open"), None, None),
+        (measured("=", 0.0, 0.0, 0.0, 0.0), None, None),
+        (statistics.exact("", -5.0, "≤", 0.0), None, None),  # an amount against 0
+        (statistics.exact("", 1e-15, "≤", 1e-12), None, None),  # an equality up to rounding
+        (statistics.exact("", 300.0, "≥", 1.0), 300.0, "vacuous"),
+    ],
+)
+def test_margins(made, margin, power):
+    assert made.margin == (margin if margin is None else pytest.approx(margin))
+    assert made.power == power
+
+
+def test_tests_say_what_margins_need():
+    """Growth names its range, and the test for any law the most that can be lost."""
+    samples = [t**0.5 * random.lognormal(0.0, 0.01, 40) for t in (1e3, 1e4, 1e5)]
+    assert [check.span for check in statistics.growth("", [1e3, 1e4, 1e5], samples, 0.5)] == pytest.approx([100.0] * 2)
+    losses = np.full((200, 2), 0.01)
+    assert statistics.below_for_any_law("", losses, [0.5, 0.5], [1.0, 1.0]).power == "loose"
+    assert statistics.below_for_any_law("", losses, [2.0, 2.0], [1.0, 1.0]).power == "vacuous"
+
+
+def test_margins_are_in_the_data_and_old_data_can_be_read():
+    checks = (measured("≤", 1.0, 0.8, 0.7, 0.9), measured("≤", 0.1, 0.0, 0.0, 0.09))
+    assert power_words(checks) == "1 sharp, 1 vacuous"
+    record = ClaimRecord("a/b", "says", "Theorem 1", "by a test", "", "quick", 0, {}, Evidence(checks))
+    data = json.loads(json.dumps(record.to_json(), allow_nan=False))
+    found = data["evidence"]["checks"]
+    assert [(check["margin"], check["power"]) for check in found] == [
+        (1.0 / 0.7, "sharp"),
+        ({"number": "inf"}, "vacuous"),
+    ]
+    for check in found:
+        for later in ("margin", "power", "most", "span"):
+            del check[later]
+    assert ClaimRecord.from_json(data) == record
 
 
 def test_a_record_survives_json():

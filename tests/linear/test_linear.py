@@ -308,7 +308,7 @@ def test_costs_given_to_the_agent_count(tmp_path):
     asks = [agent.decide(np.eye(2)).ask for _ in range(5)]
     assert agent.ledger.spent == 50 * sum(asks) <= 100
     with pytest.raises(sp.InvalidInput, match="unit costs"):
-        sp.Agent(sp.OFUL(2), rule=sp.PaperMatching(), costs=[1, 2])
+        sp.Agent(sp.OFUL(2), rule=sp.PaperMatching(), budget=1, costs=[1, 2])
     priced = sp.Agent(sp.OFUL(2, costs=[1, 2]), budget=100, seed=0)
     priced.decide(np.eye(2))
     priced.save(tmp_path / "a.json")  # with an answer awaited
@@ -360,8 +360,8 @@ def test_the_threshold_tells_what_was_done(rule):
 
 def test_paper_matching_refuses_costs():
     with pytest.raises(sp.InvalidInput, match="unit costs"):
-        sp.Agent(sp.OFUL(2, costs=[1, 2]), rule=sp.PaperMatching())
-    sp.Agent(sp.OFUL(2, costs=[1, 1]), rule=sp.PaperMatching())
+        sp.Agent(sp.OFUL(2, costs=[1, 2]), rule=sp.PaperMatching(), budget=1)
+    sp.Agent(sp.OFUL(2, costs=[1, 1]), rule=sp.PaperMatching(), budget=1)
 
 
 def coverage(radius: str, share: float, runs: int) -> float:
@@ -441,7 +441,7 @@ def test_bad_rewards(reward):
         lambda: sp.OFUL(2, costs=[]),
         lambda: sp.OFUL(2, ridge=1e-12),
         lambda: sp.OFUL(2, length=1e150),
-        lambda: sp.Agent(sp.OFUL(1), seed=0).decide([[10**400]]),
+        lambda: sp.Agent(sp.OFUL(1), budget=0, seed=0).decide([[10**400]]),
         lambda: sp.problems.hypercube(3, 100, signs="abc"),
         lambda: sp.problems.linear_trap(7),
         lambda: sp.problems.Linear([1.0], arms=[[1.0]], costs=[-1]),

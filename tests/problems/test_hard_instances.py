@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import sparingly as sp
-from sparingly.problems import hard_arms, hard_costs, hard_linear, hard_varying, hidden_arm
+from sparingly import budgets
+from sparingly.problems import hard_arms, hard_costs, hard_linear, hard_varying, hard_varying_linear, hidden_arm
 from sparingly.theory import lower
 
 
@@ -76,6 +77,32 @@ def test_hard_linear():
         assert problem.arms.matrix.shape == (8, 3)
 
 
+def test_hard_varying_linear():
+    """The family of `hard_linear` for the budget of the horizon at which t/sqrt(B(t)) is largest."""
+    budget = np.concatenate((np.full(40, 4.5), np.full(60, 400.0)))
+    family = hard_varying_linear(2, budget)
+    assert family.horizon == 40  # 40/sqrt(4), against 100/sqrt(100): more than t asks cannot be made
+    for mine, fixed in zip(family.problems, hard_linear(2, 4), strict=True):
+        np.testing.assert_array_equal(mine.theta, fixed.theta)
+    assert hard_varying_linear(2, np.zeros(9)).horizon == 9
+    np.testing.assert_allclose(abs(hard_varying_linear(2, np.zeros(9)).problems[0].theta), 1.0)
+
+
+def test_no_policy_that_never_asks_escapes_the_varying_linear_bound():
+    """A policy that always plays the first corner loses on the opposite signs in every coordinate, in each round."""
+    budget = np.concatenate((np.full(40, 4.0), np.full(60, 400.0)))
+    rounds, family = 100, hard_varying_linear(2, budget)
+    runs = [
+        sp.simulate(p, sp.OFUL(2, noise=1, length=2**0.5, ties="first"), sp.Never(), budgets.Sequence(budget),
+                    rounds=rounds, runs=1)
+        for p in family.problems
+    ]  # fmt: skip
+    worst = max(runs, key=lambda r: r.regret[0, -1])
+    bound = lower.varying_linear(budget, 2)
+    assert (worst.regret[0] >= bound[worst.rounds - 1]).all()
+    assert worst.regret[0, -1] == pytest.approx(rounds * 2 * 2 / math.sqrt(4))
+
+
 class Constant:
     """Plays one arm for ever."""
 
@@ -138,6 +165,8 @@ def test_learning_does_not_escape_either():
         lambda: hard_varying([1.0, 1.0], [2, 1]),
         lambda: hard_varying([1.0, 1.0], np.ones((2, 3))),
         lambda: hard_varying([0.0, 0.0], np.ones(3)),
+        lambda: hard_varying_linear(2, [2, 1]),
+        lambda: hard_varying_linear(2, np.ones((2, 3))),
         lambda: hard_linear(11, 5),
         lambda: hard_linear(2, 0),
     ],

@@ -27,7 +27,8 @@ from sparingly.ledger import UNIT
 from sparingly.numba_support import from_python
 from sparingly.protocol import Units
 from sparingly.reasons import FREE, RESERVED, SETTLED, SPENT, STEP, WAITING
-from sparingly.rules.balanced import PARTS, least_asks, reserve_of, rounds_left
+from sparingly.rules.balanced import PARTS, reserve_of, rounds_left
+from sparingly.rules.exact import least_asks
 from sparingly.rules.pacing import PACE, UNKNOWN, Pace, fresh_pace, reason_to_spend
 from sparingly.saving import dumps, loads
 
@@ -360,16 +361,45 @@ def test_one_direction_by_hand():
     """d = λ = L = 1, ρ = ¼: B₀ = 4, and of B = 8 two are reserved.
 
     x = 1 has ‖x‖² = 1, ½, ⅓. The bars are ε² = 4^(1/3) − 1 = 0.59, sqrt(4/2) − 1 = 0.41 and 4/3 − 1 = ⅓: two asks, from
-    the reserve. The free part pays for six.
+    the reserve. The free part pays for six, in rounds whose score is in the better half: after an ask the same row is
+    worth less, and then more again with every round that it comes in.
     """
     agent = sp.Agent(sp.OFUL(1), sp.BalancedMatching(explore="always"), budget=8, seed=0)
-    reasons = []
-    for i in range(9):
+    reasons, scores = [], []
+    for i in range(30):
         reasons.append(agent.decide(context=[[1.0], [1.0]]).why % STEP)
         state = pace(agent)
+        scores.append(float(state.score))
         assert state.gain == pytest.approx(math.log((2, 3)[min(i, 1)]))
         assert (state.reserved, state.length) == ((i > 0) * UNIT + UNIT, 1.0 + (i > 0))
-    assert reasons == [RESERVED] * 2 + [FREE] * 6 + [SPENT]
+    assert reasons[:4] == [RESERVED, RESERVED, WAITING, FREE]
+    assert reasons.count(FREE) == 6
+    for i in range(2, 20):
+        better = sum(score > scores[i] for score in scores[: i + 1])
+        assert reasons[i] == (FREE if better <= 0.5 * (i + 1) else WAITING)
+    assert reasons[20:] == [SPENT] * 10
+
+
+def test_every_arm_is_tried_first_whatever_the_scale():
+    """Without answers an arm counts as the best it can be: one lucky answer cannot keep the others from being tried."""
+    for scale in (0.0, 0.1, 0.3):
+        agent = sp.Agent(sp.UCB1(10, scale=scale), budget=10, seed=0)
+        for _ in range(10):
+            agent.observe(agent.decide().id, 0.99)
+        assert agent.asked.tolist() == [[1] * 10]
+
+
+def test_with_contexts_an_arm_that_was_never_asked_about_is_worth_an_ask():
+    """Its estimate is optimistic, so it must not count as settled; with a scale of 0 only what is unknown counts."""
+    agent = sp.Agent(sp.UCB1(3, contexts=2, scale=0.0), budget=5, seed=0)
+    reasons = []
+    for _ in range(6):
+        d = agent.decide(context=1)
+        reasons.append(d.why % STEP)
+        if d.ask:
+            agent.observe(d.id, 0.5)
+    assert agent.asked.tolist() == [[0] * 3, [1] * 3]
+    assert reasons[:3] == [FREE] * 3
 
 
 def test_an_ask_that_is_taken_back_is_reserved_again():

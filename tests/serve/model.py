@@ -73,7 +73,7 @@ class Model:
         else:
             learner = getattr(sp, kind)(len(self.body["actions"]), len(self.body.get("contexts") or [0]), costs=costs)
         rule = dict(self.body["rule"])
-        self.agent = sp.Agent(learner, getattr(sp, rule.pop("type"))(**rule), seed=self.body.get("seed", 0))
+        self.agent = sp.Agent(learner, getattr(sp, rule.pop("type"))(**rule), budget=0, seed=self.body.get("seed", 0))
 
     # The budget.
 

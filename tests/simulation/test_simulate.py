@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -337,3 +338,36 @@ def test_intervals_know_how_few_the_runs_are():
     mean, half = r.final_regret()
     low, high = stats.t.interval(0.95, 3, r.regret[:, -1].mean(), stats.sem(r.regret[:, -1]))
     assert (mean - half, mean + half) == pytest.approx((low, high), rel=2e-3)
+
+
+COSTS = [1.0, 1.0, 40.0]
+
+
+def dear_world(costs):
+    return sp.problems.Linear([0.0, 0.9, 0.0], np.eye(3), costs=costs), sp.OFUL(3, costs=costs)
+
+
+def test_a_budget_too_small_for_what_exact_matching_promises_is_said():
+    """Prices that differ, with features: the warning names the price, the budget that is needed and what to do."""
+    needed = sp.theory.upper.least_budget(3, COSTS)
+    with pytest.warns(sp.BudgetWarning, match=r"cost 40.*from a budget of .* the budget ends at 200.*BalancedMatching"):
+        sp.simulate(*dear_world(COSTS), sp.ExactMatching(), 200, rounds=10, runs=1)
+    with pytest.warns(sp.BudgetWarning):
+        sp.simulate(*dear_world(COSTS), sp.ExactMatching(), sp.budgets.Linear(0.99 * needed / 50), rounds=50, runs=1)
+
+
+@pytest.mark.parametrize(
+    ("costs", "rule", "budget"),
+    [
+        (COSTS, sp.ExactMatching(), 5_000),
+        (COSTS, sp.ExactMatching(), math.inf),
+        (COSTS, sp.ExactMatching(), sp.budgets.Bernoulli(0.5)),
+        (COSTS, sp.BalancedMatching(), 200),
+        (COSTS, sp.Always(), 200),
+        ([40.0, 0.0, 40.0], sp.ExactMatching(), 20),
+        (None, sp.ExactMatching(), 1),
+    ],
+)
+def test_otherwise_nothing_is_said(costs, rule, budget):
+    """Warnings are errors in these tests."""
+    sp.simulate(*dear_world(costs), rule, budget, rounds=10, runs=1)

@@ -31,7 +31,7 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.floats(0, 
 
 @given(ANSWERS, st.floats(0.01, 3))
 def test_ucb1_is_the_papers_formula(answers, scale):
-    agent = sp.Agent(sp.UCB1(arms=3, contexts=2, scale=scale), seed=0)
+    agent = sp.Agent(sp.UCB1(arms=3, contexts=2, scale=scale), budget=0, seed=0)
     feed(agent, answers)
     t, M = len(answers) + 1, 6
     for context in range(2):
@@ -44,7 +44,7 @@ def test_ucb1_is_the_papers_formula(answers, scale):
 
 @given(ANSWERS)
 def test_moss_is_one_bandit_per_context(answers):
-    agent = sp.Agent(sp.MOSS(arms=3, contexts=2), seed=0)
+    agent = sp.Agent(sp.MOSS(arms=3, contexts=2), budget=0, seed=0)
     feed(agent, answers)
     for context in range(2):
         t = sum(u == context for u, _, _ in answers) + 1

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.episodic.learner import log_term
 from sparingly.linear.oful import simple_radius
-from sparingly.rules.balanced import least_asks
+from sparingly.rules.exact import least_asks
+from sparingly.rules.intervals import variance_of
 from sparingly.theory import lower, profiles, upper
 
 T = 60
@@ -28,6 +29,10 @@ BOUNDS = {
     "balanced_oful": (lambda B, **o: upper.balanced_oful(B, **({"dim": 3} | o)), 2.0),
     "cbm_ucbvi": (lambda B, **o: upper.cbm_ucbvi(B, **(EPISODES | o)), 4.0),
     "cbm_ulcvi": (lambda B, **o: upper.cbm_ulcvi(B, **(EPISODES | o)), 4.0),
+    "exact_ucbvi": (lambda B, **o: upper.exact_ucbvi(B, **(EPISODES | o)), 4.0),
+    "exact_ulcvi": (lambda B, **o: upper.exact_ulcvi(B, **(EPISODES | o)), 4.0),
+    "balanced_ucbvi": (lambda B, **o: upper.balanced_ucbvi(B, **(EPISODES | o)), 4.0),
+    "balanced_ulcvi": (lambda B, **o: upper.balanced_ulcvi(B, **(EPISODES | o)), 4.0),
     "greedy": (
         lambda B, **o: upper.greedy_reduction(B, **({"alpha": 2.0, "beta": 0.5, "constant": 1.0} | o)),
         math.inf,
@@ -101,6 +106,65 @@ def test_theorem_3_and_r2_by_hand(options):
         assert ours[T - 1] == pytest.approx(2 * radius * v * math.sqrt(T) + declined, rel=1e-9)
 
 
+@pytest.mark.parametrize("costs", [[2.0, 2.0], [0.5, 0.0, 3.0]])
+def test_r2_with_costs_by_hand(costs):
+    """Equal prices count asks; others weigh log(1 + BL²/(c_min·dλ)) by the dearest price. What is free has no part."""
+    B = np.repeat([0.0, 7.5, 1e4, 1e7], 8)
+    o = {"noise": 0.1, "ridge": 2.0, "length": 3.0, "norm": 0.5, "delta": 1e-3}
+    got, free = upper.exact_oful(B, 4, costs=costs, **o), upper.exact_oful(B + np.inf, 4, **o)
+    for T in (1, 9, 20, 32):
+        radius = plain_radius(4, T, 0.1, 1e-3, 2.0, 3.0, 0.5)
+        declined = 0.0
+        for budget in B[:T]:
+            b = math.floor(budget / 2) + 1
+            equal, unlike = 4 * math.log(1 + b * 9 / 8) / b, 3 * 4 * math.log(1 + budget / 0.5 * 9 / 8) / (budget or 1)
+            exponent = equal if len(costs) == 2 else unlike if budget else 600
+            declined += min(2 * radius * math.sqrt(math.expm1(exponent)), 2.0)
+        assert got[T - 1] == pytest.approx(free[T - 1] + declined, rel=1e-9)
+    np.testing.assert_array_equal(upper.exact_oful(B, 4, costs=[1, 1, 0]), upper.exact_oful(B, 4))
+    np.testing.assert_allclose(upper.exact_oful(2 * B, 4, costs=2.0), upper.exact_oful(B, 4))
+
+
+def test_it_is_the_dearest_price_that_counts_and_not_the_sum():
+    """One dear action of 50 needs 200 × 50 × log, though Σ c is 249: a budget of 40,000 promises nothing at all."""
+    dear, B = [200.0] + [1.0] * 49, np.full(100, 40_000.0)
+    np.testing.assert_allclose(upper.exact_oful(B, 50, costs=dear), upper.exact_oful(0 * B, 50))
+    assert last(upper.exact_oful(B * 1e5, 50, costs=dear)) < last(upper.exact_oful(B, 50, costs=dear))
+    least = upper.least_budget(50, dear)
+    square = math.expm1(200 * 50 * math.log1p(least / 50) / least)
+    assert square == pytest.approx(1.0, rel=1e-9)  # there the bar is the first norm, L²/λ = 1
+    assert upper.least_budget(7) == pytest.approx(7.0) and upper.least_budget(7, [3, 3, 0]) == pytest.approx(21.0)
+    reserved = upper.balanced_oful(np.full(9, 1e7), 50, costs=dear)
+    np.testing.assert_allclose(reserved, upper.exact_oful(np.full(9, 2.5e6), 50, costs=dear))
+
+
+@pytest.mark.parametrize("rule", [sp.ExactMatching(explore="always"), sp.BalancedMatching(explore="always")], ids=repr)
+@pytest.mark.parametrize("costs", [[1.0, 5.0, 0.0], [3.0, 0.5, 40.0]])
+def test_with_costs_r2_and_r3_decline_only_below_their_bars(rule, costs):
+    """log(1 + ‖x‖²) ≤ c·d·log(1 + B/(c_min·d))/B for a declined row of price c, and nothing is refused."""
+    random, declined, dim = np.random.default_rng(0), 0, 3
+    agent = sp.Agent(sp.OFUL(dim, radius="simple", costs=costs), rule=rule, budget=sp.budgets.Linear(0.7), seed=0)
+    cheapest, dearest = min(c for c in costs if c), max(costs)
+    for t in range(3_000):
+        x = random.normal(size=(3, dim)) if t % 3 else np.eye(dim)[random.permutation(dim)]
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+        reach = agent.radius
+        d = agent.decide(context=x)
+        if d.ask:
+            agent.observe(d.id, 0.0)
+            continue
+        B = agent.ledger.granted
+        if isinstance(rule, sp.BalancedMatching):
+            B = min(B / 4, max(B - 4 * dearest * least_asks(dim, 1.0, 1.0), 0.0))
+        if B > 0:
+            rate = dim * math.log1p(B / (cheapest * dim)) / B
+            bar = math.sqrt(math.expm1(min(costs[d.action] * rate, 600)))
+            assert d.width <= 2 * max(reach, agent.radius) * bar * (1 + 1e-6)
+            declined += bar < 1
+    assert declined > 20
+    assert agent.ledger.refused == 0
+
+
 def test_r3_by_hand():
     """C = 6, ρ = 1/4: B₀ = 24, so M(23) = 0 and M(30) = 6; from B = 32 on it is a quarter: 8, 250, 25,000."""
     B, asks = np.repeat([23.0, 30.0, 32.0, 1e3, 1e5], 8), np.repeat([1, 1, 1, 41, 4166], 8)
@@ -163,6 +227,50 @@ def test_theorems_4_and_5_by_hand(rewarding):
             terms = [min(scale * shape, H) for shape in shapes]
             lasting = scale * math.sqrt(S * A * H**root * T) + constant * H**3 * S**2 * A * L**2
             assert got[T - 1] == pytest.approx(lasting + sum(terms), rel=1e-12)
+
+
+@pytest.mark.parametrize(("rewarding", "total_cost"), [(None, None), (2, 6.0)])
+def test_r1_and_r3_for_episodes_by_hand(rewarding, total_cost):
+    S, A, H = 3, 2, 4
+    B = np.repeat([0.0, 50.0, 1e6, 1e9], 8)
+    steps = H if rewarding is None else min(H, rewarding)
+    cost = S * A * H if total_cost is None else total_cost
+    for exact, balanced, base, learner in (
+        (upper.exact_ucbvi, upper.balanced_ucbvi, upper.cbm_ucbvi, sp.UCBVI),
+        (upper.exact_ulcvi, upper.balanced_ulcvi, upper.cbm_ulcvi, sp.ULCVI),
+    ):
+        lasting = base(B + np.inf, S, A, H, delta=0.1)
+        reserved = [min(b / 4, max(b - 4 * cost, 0.0)) for b in B]
+        for f, budget in ((exact, B), (balanced, reserved)):
+            got = f(B, S, A, H, rewarding=rewarding, delta=0.1, total_cost=total_cost)
+            for T in (1, 9, 20, 32):
+                L = log_term(learner(S, A, H, delta=0.1).log_constant, T)
+                asks = [max(b // cost, 1) for b in budget[:T]]
+                declined = sum(min(3 * L * (2 * steps / math.sqrt(k) + 10 * H / k), H) for k in asks)
+                assert got[T - 1] == pytest.approx(lasting[T - 1] + declined, rel=1e-12)
+        np.testing.assert_array_equal(exact(B + np.inf, S, A, H, rewarding), base(B + np.inf, S, A, H))
+
+
+@pytest.mark.parametrize(("sizes", "rewarding"), [((3, 2, 4), 24), ((3, 2, 4), 4), ((30, 4, 5), 5)])
+def test_what_r1_pays_for_not_knowing_the_rewarding_cells(sizes, rewarding):
+    """With large budgets sqrt(SAH/|L_R|)/6 of what Theorem 4 charges: less, unless SAH > 36·|L_R|."""
+    B = np.full(10, 1e14)
+    free = [f(B + np.inf, *sizes) for f in (upper.exact_ucbvi, upper.cbm_ucbvi)]
+    paid = [
+        f(B, *sizes, rewarding=rewarding) - g for f, g in zip((upper.exact_ucbvi, upper.cbm_ucbvi), free, strict=True)
+    ]
+    ratio = math.sqrt(math.prod(sizes) / rewarding)
+    assert last(paid[0]) / last(paid[1]) == pytest.approx(ratio / 6, rel=1e-2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 50])
+def test_the_unbiased_variance_of_answers_is_at_most_a_half(n):
+    """n/(4(n − 1)) at most, and 1/2 for two answers: what `exact_ucbvi` rests on, and what the learners compute."""
+    spread = getattr(variance_of, "py_func", variance_of)
+    worst = max(spread(ones * (n - ones) / n, n) for ones in range(n + 1))
+    assert worst <= n / (4 * (n - 1)) + 1e-12 <= 0.5 + 1e-12
+    assert worst == pytest.approx(np.var(np.arange(n) < n // 2, ddof=1))
+    assert spread(0.0, 1) == 0.0
 
 
 def test_bases():
@@ -238,6 +346,15 @@ def test_bounds_grow_with_the_horizon_and_fall_with_the_budget(bound, budget):
         ("balanced_oful", [{"dim": 4}, {"noise": 2.0}, {"norm": 2.0}], [{"delta": 0.2}, {"reserve": 0.5}]),
         ("cbm_ucbvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
         ("cbm_ulcvi", [{"states": 4}, {"actions": 3}, {"horizon": 5}], [{"delta": 0.2}, {"rewarding": 3}]),
+        *(
+            (
+                f"{rule}_{learner}",
+                [{"states": 4}, {"actions": 3}, {"horizon": 5}, {"total_cost": 99.0}],
+                [{"delta": 0.2}, {"rewarding": 3}] + [{"reserve": 0.5}] * (rule == "balanced"),
+            )
+            for rule in ("exact", "balanced")
+            for learner in ("ucbvi", "ulcvi")
+        ),
         ("greedy", [{"alpha": 3.0}, {"constant": 2.0}, {"beta": 0.6}], []),
     ],
 )
@@ -403,6 +520,25 @@ def test_lower_bounds_by_hand():
     assert lower.varying_budget(np.ones((4, 2, 7)), [1, 1]).shape == (4, 2, 7)
 
 
+@pytest.mark.parametrize("power", [0.25, 0.5, 1.0])
+def test_e11_a_budget_of_a_power_of_the_horizon(power):
+    """B = T^β: the lower bound, the profile and what R1 pays for declining grow like T^(1 − β/2), not T^(1 − β)."""
+    T = 10.0 ** np.array([6, 8])
+
+    def slope(values):
+        return math.log(values[1] / values[0]) / math.log(T[1] / T[0])
+
+    assert slope(lower.unit_costs(T, 4, T**power)) == pytest.approx(1 - power / 2)
+    assert slope([profiles.fixed(t, 4, t**power).bound for t in T]) == pytest.approx(1 - power / 2)
+    assert profiles.polynomial(100, 4, power).rounds == 1 - power / 2
+    small = np.array([10**3, 10**5])
+    budgets = [np.full(t, float(t) ** power) for t in small]
+    paid = [last(upper.exact_arms(B, 2)) - last(upper.exact_arms(0 * B + np.inf, 2)) for B in budgets]
+    logs = np.sqrt(np.log(2.0 * small))
+    grown = math.log(paid[1] / paid[0] * logs[0] / logs[1]) / math.log(100)
+    assert grown == pytest.approx(1 - power / 2, abs=0.12)  # where few rounds are capped
+
+
 def test_lower_bounds_rise_with_the_horizon_and_fall_with_the_budget():
     """A longer horizon costs more, each further unit of the budget no more; where a bound is not capped, less."""
     rounds, budgets = np.arange(1, 301), np.array([0, 1, 2, 5, 10, 50, 300])
@@ -436,6 +572,26 @@ def test_the_corollary_rises_with_the_horizon():
     for B in (np.zeros(2_000), np.full(2_000, 7.0), 0.3 * t, t**0.5, t):
         values = lower.varying_budget(B, [3.0, 1.0, 0.5])
         assert (np.diff(values)[10:] > 0).all()
+
+
+def test_the_varying_linear_bound_by_hand():
+    """⌊B⌋, at most t and at least 1, under the root; weighted by 1/t it is never above the best single horizon."""
+    B = np.array([0.0, 0.5, 2.9, 9.0, 9.0])
+    asks = np.array([1, 1, 2, 4, 5])
+    sums = np.cumsum(3 / np.sqrt(asks)) / (80 * (1 + np.log(np.arange(1, 6))))
+    np.testing.assert_allclose(lower.varying_linear(B, 3), sums)
+    assert lower.varying_linear(np.ones((4, 2, 7)), 2).shape == (4, 2, 7)
+    t = np.arange(1, 301)
+    for budget in (0.3 * t, t**0.5, np.where(t < 150, 0, 40.0), np.full(300, 7.0), np.full(300, np.inf)):
+        single = np.array([lower.linear(s, 3, max(min(int(min(b, s)), s), 1)) for s, b in zip(t, budget, strict=True)])
+        values = lower.varying_linear(budget, 3)
+        assert (values <= np.maximum.accumulate(single) * (1 + 1e-12)).all()
+        assert (lower.varying_linear(budget + 5, 3) <= values).all()
+        upper_one = upper.exact_oful(budget, 3, length=math.sqrt(3), norm=math.sqrt(3), delta=0.01)
+        assert (values <= upper_one).all()
+    for wrong in ([2, 1], [-1], "abc"):
+        with pytest.raises(sp.InvalidInput):
+            lower.varying_linear(wrong, 2)
 
 
 def test_the_corollary_is_below_the_worst_horizon():
@@ -521,9 +677,17 @@ def test_bad_budgets_are_refused(bound, budget, message):
         lambda: upper.cbm_oful([1], dim=0),
         lambda: upper.cbm_oful([1], dim=2, delta=1.0),
         lambda: upper.exact_oful([1], dim=2, ridge=0.0),
+        lambda: upper.exact_oful([1], dim=2, costs=[0.0, 0.0]),
+        lambda: upper.exact_oful([1], dim=2, costs=[1.0, -1.0]),
+        lambda: upper.least_budget(2, costs=[math.inf]),
+        lambda: upper.least_budget(0),
         lambda: upper.exact_oful([1], dim=2, length=math.nan),
         lambda: upper.cbm_ucbvi([1], 2, 2, 2, rewarding=9),
         lambda: upper.cbm_ulcvi([1], 2, 2, 2, delta=0.0),
+        lambda: upper.exact_ucbvi([1], 2, 2, 2, total_cost=-1),
+        lambda: upper.exact_ulcvi([1], 2, 2, 2, rewarding=9),
+        lambda: upper.balanced_ucbvi([1], 2, 2, 2, reserve=2.0),
+        lambda: upper.balanced_ulcvi([1], 0, 2, 2),
         lambda: upper.greedy_reduction([1], alpha=-1.0, beta=0.5),
         lambda: upper.greedy_reduction([1], alpha=1.0, beta=1.5),
         lambda: upper.base_moss(0),

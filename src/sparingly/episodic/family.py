@@ -20,7 +20,6 @@ from sparingly.family import (
     BaseFamily,
     Pair,
     PlainLearner,
-    as_floats,
     as_integers,
     check_rule,
     fill,
@@ -87,6 +86,16 @@ class EpisodicFamily(BaseFamily):
         self.policy = np.zeros(self.shape[:2], dtype=np.int64)
         self.bind()
         self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
+
+    @property
+    def light(self) -> bool:  # type: ignore[override]
+        """Whether plain Python is quick enough until the compiler is done: plans look at all cells."""
+        return bool(int(np.prod(self.shape)) <= 1_000)
+
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {}
 
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play an episode on a copy."""
@@ -229,7 +238,7 @@ class EpisodicFamily(BaseFamily):
     def widths(self) -> Floats:
         """CI^R of each cell: how wide the interval of its expected reward is."""
         result = np.empty(self.memory.counts.size)
-        rounds.write_widths(self.words, result)
+        self.pair.shared(rounds.write_widths)(self.words, result)
         return result.reshape(self.shape)
 
     def values(self) -> tuple[Floats, Floats]:
@@ -243,7 +252,7 @@ class EpisodicFamily(BaseFamily):
         """The policy (H, S) that would be best if the estimates were true."""
         H, S, _ = self.shape
         values = Values(np.zeros((H + 1, S)), np.zeros((H + 1, 1)), np.zeros((H, S), dtype=np.int64))
-        rounds.guess(self.words.copy(), values)
+        self.pair.shared(rounds.guess)(self.words.copy(), values)
         return values.policy
 
     # Saving.
@@ -268,7 +277,7 @@ class EpisodicFamily(BaseFamily):
             "account": m.account.view(np.int64),
             "random": m.random,
             "counts": as_integers(m.counts),
-            "notes": as_floats(m.notes),
+            "squares": m.squares,
             "means": m.model.rows["average"],
             "transitions": self.transitions(),
             "upper": m.values.upper,
@@ -289,7 +298,7 @@ class EpisodicFamily(BaseFamily):
         fill(m.random, parts["random"])
         fill(m.account.view(np.int64), parts["account"])
         fill(as_integers(m.counts), parts["counts"])
-        fill(as_floats(m.notes), parts["notes"])
+        fill(m.squares, parts["squares"])
         for name in ("upper", "lower", "policy"):
             fill(getattr(m.values, name), parts[name])
         fill(m.model.rows["average"], parts["means"])
@@ -306,7 +315,7 @@ class EpisodicFamily(BaseFamily):
             m.head["signal"] = parts["signal"]
         self._check_ranges()
         self._restore_transitions(np.asarray(parts["transitions"]))
-        memory.list_states(self.words)
+        self.pair.shared(memory.list_states)(self.words)
         self.attach()
         self.pair.code(memory.renew_all)(self.words, self.own)
         if self.python is not None:
@@ -327,7 +336,7 @@ class EpisodicFamily(BaseFamily):
             raise UnreadableFile("transitions and visits do not add up")
         for cell, after, times in rows:
             self.words = memory.grow(self.words)
-            memory.restore_transition(self.words, int(cell), int(after), times)
+            self.pair.shared(memory.restore_transition)(self.words, int(cell), int(after), times)
 
     def _check_ranges(self) -> None:
         """Whatever a file says, compiled code must not reach outside of its arrays, nor compute nonsense."""
@@ -344,7 +353,7 @@ class EpisodicFamily(BaseFamily):
             head.open in (0, 1) and head.lives in (0, 1),
             OWN <= head.acting < m.reservoir.since.size,
             ((means >= 0.0) & (means <= 1.0)).all(),
-            (np.isfinite(as_floats(m.notes)) & (as_floats(m.notes) >= 0.0)).all(),
+            (np.isfinite(m.squares) & (m.squares >= 0.0)).all(),
             ((upper >= 0.0) & (upper <= H) & (lower >= 0.0) & (lower <= H)).all(),
             not upper[H].any() and not lower[H].any(),
             (m.account.view(np.int64) >= 0).all(),

@@ -16,6 +16,7 @@ from sparingly.episodic.learner import episode_costs, log_term, reward_linear, r
 from sparingly.episodic.learners import LEARNERS
 from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
 from sparingly.family import Pair
+from sparingly.interpreter import soon
 from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
 from sparingly.numba_support import apart, compiled, inlined, record
 from sparingly.protocol import Question, Step, Units
@@ -32,6 +33,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 UNKNOWN = 2  # whether a rule in plain Python would ask about a cell: it has to be asked
+SMALL = 50_000  # words of a memory that plain Python lays out in a moment
 OWN = -1  # acting with the learner's own policy, rather than with a past one
 
 HEAD = record(  # beside the sizes of the model: what kind of learner and rule, what is fixed for life, then counters
@@ -68,12 +70,8 @@ COUNTS = record(  # of one cell
     answered=np.int64,
     visits=np.int64,  # n
 )
-NOTES = record(  # of one cell
-    squares=np.float64,  # summed squared deviations of its answers
-    needed=np.float64,  # the budget that would allow an ask, as a rule has noted it
-)
-SIZES_WORDS, HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, NOTES_WORDS, ROW_WORDS = (
-    kind.itemsize // 8 for kind in (SIZES, HEAD, ACCOUNT, COUNTS, NOTES, ROW)
+SIZES_WORDS, HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ROW_WORDS = (
+    kind.itemsize // 8 for kind in (SIZES, HEAD, ACCOUNT, COUNTS, ROW)
 )
 
 asks_about = ladder("asks", RULES, kinds_for(RULES, "episodic"), "question")
@@ -96,7 +94,7 @@ class Memory(NamedTuple):
     rule: Floats  # its parameters
     pace: Pace  # what the rule remembers, if it keeps a pace
     counts: Any  # (M,) of COUNTS
-    notes: Any  # (M,) of NOTES
+    squares: Floats  # (M,) summed squared deviations of each cell's answers
     open: Integers  # (M,) 1 where the rule would ask, as far as plans know, or UNKNOWN: what has a reward bonus
     model: Model  # as the learner estimates it, bonuses included; states are listed once they were visited
     values: Values  # of the latest plan
@@ -118,8 +116,8 @@ def look(words: Words, own: Any) -> Memory:
     rule = learner + head[0].learner_numbers
     pace = rule + head[0].rule_numbers
     counts = pace + PACE_WORDS
-    notes = counts + COUNTS_WORDS * cells
-    opened = notes + NOTES_WORDS * cells
+    squares = counts + COUNTS_WORDS * cells
+    opened = squares + cells
     rows = opened + cells
     listed = rows + ROW_WORDS * cells
     many = listed + H * S
@@ -138,8 +136,8 @@ def look(words: Words, own: Any) -> Memory:
         floats[learner:rule],
         floats[rule:pace],
         Pace(words[pace:counts].view(PACE), floats[counts:counts]),
-        words[counts:notes].view(COUNTS),
-        words[notes:opened].view(NOTES),
+        words[counts:squares].view(COUNTS),
+        floats[squares:opened],
         words[opened:rows],
         Model(
             sizes,
@@ -172,7 +170,7 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
     H, S, A = learner.shape
     cells, slots = H * S * A, pair.slots
     start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size
-    start += PACE_WORDS + (COUNTS_WORDS + NOTES_WORDS + 1 + ROW_WORDS) * cells
+    start += PACE_WORDS + (COUNTS_WORDS + 2 + ROW_WORDS) * cells
     start += 2 * H * S + H + (H + 1) * (2 * S + 1)
     start += reservoir_words(slots, H * S)
     words = np.zeros(start + H * S, dtype=np.int64)
@@ -215,7 +213,7 @@ def tidy(words: Words) -> Words:
     missing = needed - pool
     fresh = np.zeros(words.size + (max(missing, pool) if missing > 0 else 0), dtype=np.int64)
     fresh[: words.size - pool] = words[: words.size - pool]
-    lay_out(words, fresh)
+    (soon(lay_out) if words.size < SMALL else lay_out)(words, fresh)
     return fresh
 
 
@@ -255,7 +253,7 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
     """What the rule may know about a cell; `logs` is L_t."""
     counts, head = m.counts[U(cell)], m.head[0]
     granted, spent = m.account[0].granted, m.account[0].spent
-    spread = variance_of(m.notes[U(cell)].squares, counts.answered)
+    spread = variance_of(m.squares[U(cell)], counts.answered)
     return Question(
         head.clock + 1,
         counts.asked,
@@ -267,7 +265,7 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
         m.counts.size,
         Units(counts.cost, head.total_cost, granted, spent),
         None,
-        Step(cell, counts.visits, spread, logs, head.rewarding, head.seen_cost, m.counts, m.notes),
+        Step(counts.visits, logs, head.rewarding, head.seen_cost),
         math.inf,
         m.pace,
         m.counts,
@@ -296,7 +294,7 @@ def renew(m: Memory, cell: int) -> None:
     scale = head.scale if n > 0 else head.first_scale
     root = linear = 0.0
     if m.open[U(cell)]:
-        root = scale * reward_root(variance_of(m.notes[U(cell)].squares, counts.answered), n)
+        root = scale * reward_root(variance_of(m.squares[U(cell)], counts.answered), n)
         linear = scale * reward_linear(n)
     scale = head.scale if visits > 0 else head.first_scale
     more_root, more_linear = model_bonus(m.own, head.learner, m.learner, visits)
@@ -415,7 +413,7 @@ def take_answer(m: Memory, cell: int, reward: float) -> None:
     counts.answered += 1
     away = reward - row.average
     row.average += away / counts.answered  # E10: the mean of the answers so far
-    m.notes[U(cell)].squares += away * (reward - row.average)
+    m.squares[U(cell)] += away * (reward - row.average)
     refresh(m, cell)
 
 

@@ -189,7 +189,7 @@ def write_widths(words: Words, widths: Floats) -> None:
     m = look(words, None)
     logs = current_log(m)
     for cell in range(widths.size):
-        spread = variance_of(m.notes[cell].squares, m.counts[cell].answered)
+        spread = variance_of(m.squares[cell], m.counts[cell].answered)
         widths[cell] = reward_width(spread, m.counts[cell].asked, logs)
 
 

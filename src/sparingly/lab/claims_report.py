@@ -15,7 +15,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sparingly.errors import InvalidInput
-from sparingly.lab.claims.evidence import VERDICTS, Check, ClaimRecord, Outcome, Verdict
+from sparingly.lab.claims.evidence import (
+    LOOSE,
+    SHARP,
+    VERDICTS,
+    Check,
+    ClaimRecord,
+    Outcome,
+    Verdict,
+    power_words,
+)
 from sparingly.lab.claims.statistics import NORMAL
 from sparingly.lab.claims_figures import caption, panel_svg
 from sparingly.lab.formatting import bar, number, parameter, value_and_interval
@@ -33,6 +42,8 @@ GROUPS = {
     "episodic": "Episodic reinforcement learning",
     "profiles": "Budget profiles",
     "remarks": "Remarks",
+    "lemmas": "Lemmas",
+    "constants": "Constants along real runs",
     "corrections": "Corrections to the paper",
     "ours": "Our own rules",
 }
@@ -121,6 +132,7 @@ the whole interval lies on the wrong side, and <strong>open</strong> if the data
 own wording failed a check, and every check of a corrected wording was shown. Otherwise it <strong>fails</strong>: one
 open check is enough. A simulation can refute a theorem, but cannot prove it; “holds” means that on these problems, at
 this size, the theorem says what happens.</p>
+<p>{_margins(checks)}</p>
 <p>A figure shows what was measured as the mean over runs, and regret with a band around it: that in which 10 to 90 % of
 the runs lie, or the interval of the mean by which it is judged. Its axis says which, and how many runs there were; its
 caption names the seed.</p>"""
@@ -145,6 +157,19 @@ def _alarms(checks: Sequence[Check]) -> str:
     if exact:
         words.append(f"{_count(exact, 'check')} without chance {'is' if exact == 1 else 'are'} exact.")
     return " ".join(words)
+
+
+def _margins(checks: Sequence[Check]) -> str:
+    """What margins are, and how many checks are sharp, loose and vacuous."""
+    words = (
+        "The <em>margin</em> of a check is how many times the bar is from what was measured, taken from the end of the "
+        f"interval that is farther away. A check is <strong>sharp</strong> up to a margin of {number(SHARP)}: a "
+        "constant that is wrong by half would be noticed. "
+        f"It is <strong>loose</strong> up to {number(LOOSE)}, and <strong>vacuous</strong> beyond, or if nothing could "
+        "pass its bar: then it says next to nothing. Equalities have no margin; they notice everything."
+    )
+    found = power_words(checks)
+    return f"{words} Of the checks here {found}." if found else words
 
 
 def _count(n: int, noun: str) -> str:
@@ -251,7 +276,8 @@ def _claim(record: ClaimRecord) -> str:
     parameters = {key: parameter(value) for key, value in record.parameters.items()}
     parameters |= {"seed": str(record.seed), "mode": record.mode}
     return f"""<article id="{name}">
-<p class="meta"><a href="{_link(record)}"><code>{_breakable(record.id)}</code></a> {_badge(record.verdict)}</p>
+<p class="meta"><a href="{_link(record)}"><code>{_breakable(record.id)}</code></a> {_badge(record.verdict)}\
+{_powers(evidence.checks)}</p>
 <h3>{text(record.statement)}</h3>
 <p class="source">{text(record.source)}</p>
 {correction}{_figures(record)}{_checks(evidence.checks)}\
@@ -290,6 +316,19 @@ def _checks(checks: Sequence[Check]) -> str:
 """
 
 
+def _powers(checks: Sequence[Check]) -> str:
+    """How many checks of a claim are sharp, loose and vacuous."""
+    found = power_words(checks)
+    return f" margins: {found}" if found else ""
+
+
+def _margin(check: Check) -> str:
+    """The margin of a check, and what that makes of it."""
+    if check.margin is None or check.power is None:
+        return ""
+    return f'<span class="alarm">margin {number(check.margin, 2)}, {check.power}</span>'
+
+
 def _check_row(check: Check) -> str:
     value, interval = value_and_interval(check)
     form = f'<span class="form">{FORMS[check.form]}</span>' if check.form else ""
@@ -298,7 +337,7 @@ def _check_row(check: Check) -> str:
         f'<tr><th scope="row">{text(check.says)} {form}</th>'
         f'<td data-label="Measured"><span class="value">{value}</span> <span class="interval">{interval}</span> '
         f"{_gauge(check)}</td>"
-        f'<td data-label="Must be" class="bar">{check.relation} {bar(check)}</td>'
+        f'<td data-label="Must be" class="bar">{check.relation} {bar(check)} {_margin(check)}</td>'
         f'<td data-label="Test" class="test">{text(check.test)} <span class="alarm">{chance}</span></td>'
         f'<td data-label="Outcome">{_badge(check.outcome)}</td></tr>'
     )

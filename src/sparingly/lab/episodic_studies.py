@@ -20,9 +20,9 @@ from matplotlib.ticker import StrMethodFormatter
 
 from sparingly.budgets import Budget, Fixed, Linear, Polynomial
 from sparingly.lab.experiment_results import COLOURS, DASHES, write_parquet
-from sparingly.lab.paper_policies import UCBVI, ULCVI, Always, ExactMatching
+from sparingly.lab.paper_policies import UCBVI, ULCVI, Always, BalancedMatching, ExactMatching
 from sparingly.problems import Episodic, random_mdp
-from sparingly.rules import AdaptiveMatching, Greedy, PaperMatching
+from sparingly.rules import Greedy, PaperMatching
 from sparingly.simulation.simulate import Simulation, simulate
 
 FREE, ROOT = Fixed(math.inf), Polynomial(0.5, scale=100)
@@ -76,7 +76,7 @@ def _random(shapes: Any, seeds: Any, episodes: int) -> Iterator[Case]:
     for S, A, H in shapes:
         for seed in seeds:
             problem, learner = random_mdp(S, A, H, seed=seed), UCBVI(S, A, H, scale=0.05)
-            for rule in (Always(), ExactMatching(), AdaptiveMatching(), PaperMatching(), Greedy()):
+            for rule in (Always(), ExactMatching(), BalancedMatching(), PaperMatching(), Greedy()):
                 always = type(rule).__name__ == Always.__name__
                 yield Case(
                     "random", f"S={S} A={A} H={H}", type(rule).__name__, problem, learner, rule,
@@ -104,7 +104,7 @@ def _sparse(shapes: Any, seeds: Any, episodes: int) -> Iterator[Case]:
             for policy, learner, rule, budget in (
                 ("Always", plain, Always(), FREE),
                 ("ExactMatching", plain, ExactMatching(), rate),
-                ("AdaptiveMatching", plain, AdaptiveMatching(), rate),
+                ("BalancedMatching", plain, BalancedMatching(), rate),
                 ("PaperMatching, L_R known", few, PaperMatching(), rate),
                 ("PaperMatching, L_R = SAH", plain, PaperMatching(), rate),
             ):

@@ -185,7 +185,7 @@ def _choices(agent: Agent, log: Logged, rows: Integers) -> Integers:
     """What the agent would do next in each of the rows; the agent itself does not change."""
 
     def choice(row: int) -> int:
-        return copy.copy(agent).decide(log.context(row)).action
+        return copy.copy(agent).decide(log.context(row)).index
 
     if log.contexts is None:
         return np.array([choice(row) for row in rows.tolist()])

@@ -1,6 +1,6 @@
 """Learners and rules as the paper has them: of equal bounds the first wins, and exploring does not wait for an ask.
 
-The others (PaperMatching, Greedy, AdaptiveMatching) explore like this in any case.
+The others (PaperMatching, Greedy) explore like this in any case.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ MOSS = _fixed(learners.MOSS, ties="first")
 OFUL = _fixed(learners.OFUL, ties="first")
 UCBVI = _fixed(learners.UCBVI, ties="first")
 ULCVI = _fixed(learners.ULCVI, ties="first")
+BalancedMatching = _fixed(rules.BalancedMatching, explore="always")
 ExactMatching = _fixed(rules.ExactMatching, explore="always")
 Matching = _fixed(rules.Matching, explore="always")
 Always = _fixed(rules.Always, explore="always")

@@ -28,6 +28,7 @@ from rich.table import Table
 
 from sparingly.errors import InvalidInput
 from sparingly.lab.claims import CLAIMS, Check, Claim, ClaimRecord, Evidence, Runner
+from sparingly.lab.claims.evidence import power_words, powers
 from sparingly.lab.claims_report import draw, write_report
 from sparingly.version import __version__
 
@@ -224,7 +225,7 @@ def _check_rows(records: Sequence[ClaimRecord]) -> Iterator[Mapping[str, Any]]:
     for record in records:
         same = {"claim": record.id, "verdict": record.verdict, "mode": record.mode, "seed": record.seed}
         for check in record.evidence.checks:
-            yield {**same, **vars(check)}
+            yield {**same, **vars(check), "margin": check.margin, "power": check.power}
 
 
 def _point_rows(records: Sequence[ClaimRecord]) -> Iterator[Mapping[str, Any]]:
@@ -243,18 +244,22 @@ def table(records: Sequence[ClaimRecord]) -> Table:
     longest = max((len(record.id) for record in records), default=0)
     for column, least in (("claim", longest), ("verdict", 20), ("shown", 5)):
         view.add_column(column, no_wrap=True, min_width=least)
+    view.add_column("sharp/loose/vacuous", no_wrap=True)
     view.add_column("source", overflow="ellipsis")  # shortened if there is no room
     for record in records:
         shown = sum(check.outcome == "shown" for check in record.evidence.checks)
         word = f"[{STYLES[record.verdict]}]{MARKS[record.verdict]} {record.verdict}[/]"
         counts = f"{shown}/{len(record.evidence.checks)}"
-        view.add_row(escape(record.id), word, counts, escape(record.source.split(" (")[0]))
+        margins = "/".join(str(count) for count in powers(record.evidence.checks).values())
+        view.add_row(escape(record.id), word, counts, margins, escape(record.source.split(" (")[0]))
     return view
 
 
 def _counts(records: Sequence[ClaimRecord]) -> str:
     counts = {verdict: sum(record.verdict == verdict for record in records) for verdict in MARKS}
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    margins = power_words(check for record in records for check in record.evidence.checks)
+    return f"{verdicts}; checks with a margin: {margins}" if margins else verdicts
 
 
 def listing() -> Table:

@@ -86,12 +86,22 @@ class LinearFamily(BaseFamily):
             bar = as_function(self.rule.functions.get("bar", no_bar))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
+    @property
+    def light(self) -> bool:  # type: ignore[override]
+        """Whether plain Python is quick enough until the compiler is done: each row takes d² steps."""
+        return bool(self.learner.dim <= 64)
+
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {"actions": None}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
         if not self.by_steps:
             words, X = self.words.copy(), np.zeros((self.memory.price.size, self.learner.dim))
             self._decide(words, self.own, X)
-            rounds.learn(words, X[0], 0.0)
+            self.pair.shared(rounds.learn)(words, X[0], 0.0)
 
     def check(self, context: Any) -> Floats:
         """A non-empty array (A, d) of finite numbers, no row longer than L."""
@@ -106,7 +116,7 @@ class LinearFamily(BaseFamily):
         prices = self.memory.price.size
         if prices not in (1, features.shape[0]):
             raise InvalidInput(f"costs are given for {prices} actions, features for {features.shape[0]}")
-        longest = rounds.longest(features)
+        longest = self.pair.shared(rounds.longest)(features)
         if not longest <= self.length * (1.0 + 1e-9):  # NaN and infinity fail too
             raise InvalidInput(
                 f"every row of the features must be finite and no longer than length={self.length:g}; "
@@ -189,13 +199,13 @@ class LinearFamily(BaseFamily):
     def take_back(self, ticket: Floats) -> None:
         """Undo an ask that nobody has seen."""
         gain = float(ticket[-1]) if self.pair.paced else 0.0
-        rounds.take_back(self.words, self._row_of(ticket), int(ticket[self.learner.dim]), gain)
+        self.pair.shared(rounds.take_back)(self.words, self._row_of(ticket), int(ticket[self.learner.dim]), gain)
 
     def learn(self, ticket: Floats, reward: float) -> None:
         """Take in one answer."""
         if self.plain is not None:
             self.plain.learner.learn(self.plain.state, self._row_of(ticket).copy(), reward)
-        rounds.learn(self.words, self._row_of(ticket), reward)
+        self.pair.shared(rounds.learn)(self.words, self._row_of(ticket), reward)
 
     def check_reward(self, reward: object) -> float:
         """Any finite number."""
@@ -223,7 +233,7 @@ class LinearFamily(BaseFamily):
         if not np.isinf(self.memory.asked.sizes["stale"][0]):
             return self.words
         words = self.words.copy()
-        rounds.freshen_now(words)
+        self.pair.shared(rounds.freshen_now)(words)
         return words
 
     def predict(self, features: Any) -> tuple[Floats, ...]:

@@ -15,7 +15,7 @@ from sparingly.ledger import ACCOUNT, Account, cost_in_units
 from sparingly.linear.ellipsoid import SIZES, Ellipsoid, reset
 from sparingly.numba_support import compiled, inlined, record
 from sparingly.randomness import Stream
-from sparingly.rules.balanced import least_asks
+from sparingly.rules.exact import least_asks
 from sparingly.rules.greedy import Reservoir, reservoir_words
 from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
 from sparingly.tabular.learner import TIES
@@ -154,13 +154,13 @@ def remember(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -
         d, pair.slots, prices.size, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[learner.ties], pair.exploits, pair.paced, scores, sampled, pair.exploits and prices.min() > 0, together,
         positive.min() if positive.size else 0, prices.max(), learner.ridge, learner.length,
-        least_asks(d, learner.length, learner.ridge), learner.scale, 0, 0,
+        pair.shared(least_asks)(d, learner.length, learner.ridge), learner.scale, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:], memory.price[:] = learner.numbers, pair.rule_numbers, prices
     memory.random[0] = key
     fresh_pace(memory.pace.state)
-    start(words)
+    pair.shared(start)(words)
     return words
 
 

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly import features
-from sparingly.budgets import Budget, WhenContext
+from sparingly.budgets import Budget, Schedule, WhenContext
 from sparingly.errors import InvalidInput
 from sparingly.linear import fixed_set as loop
-from sparingly.linear.family import LinearFamily, make_memory
+from sparingly.linear.family import LinearFamily, make_memory, stand_in
 from sparingly.linear.memory import open_memory
 from sparingly.linear.round import longest
 from sparingly.problems.linear import Linear, loss, noisy, worth
 from sparingly.randomness import keys
+from sparingly.rules import ExactMatching
+from sparingly.rules.exact import least_asks
 from sparingly.simulation.record import Record
 from sparingly.simulation.simulator import RoundSimulator, with_costs
 from sparingly.simulation.tapes import Tapes
@@ -50,6 +52,22 @@ class LinearSimulator(RoundSimulator):
         self.free = learner.costs is not None and min(learner.costs) == 0.0
         self.check()
         self.pair = LinearFamily.make_pair(learner, rule)
+
+    def doubt(self, rounds: int) -> str | None:
+        """Prices that differ, under exact matching and a budget that ends before dear actions are sure to be asked."""
+        prices = {cost for cost in self.learner.costs or () if cost > 0.0}
+        if len(prices) < 2 or not isinstance(self.rule, ExactMatching) or not isinstance(self.budget, Schedule):
+            return None
+        dearest, end, learner = max(prices), self.budget(rounds), stand_in(self.learner)
+        ratio = dearest / min(prices)
+        needed = dearest * float(least_asks(learner.dim, learner.length, learner.ridge, ratio))
+        if end >= needed:
+            return None
+        return (
+            f"ExactMatching may never ask about actions that cost {dearest:g}: with features it promises that only "
+            f"from a budget of {needed:,.0f} on, and here the budget ends at {end:,g}. Give that much, or use "
+            f"BalancedMatching(), whose free part asks about dear actions too (docs/paper.md, costs)"
+        )
 
     @staticmethod
     def takes(problem: Any) -> bool:

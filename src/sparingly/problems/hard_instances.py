@@ -27,7 +27,7 @@ SMALL, LARGE = 1 / 35, 1 / 5  # the proofs' gaps under a tiny budget: with sever
 class HardFamily(NamedTuple):
     """Problems, one of which is hard for any given policy, and the round in which that shows."""
 
-    problems: list[Arms]
+    problems: list[Arms] | list[Linear]
     horizon: int  #: t_m: regret is to be compared with the lower bound at this round
 
 
@@ -114,6 +114,31 @@ def hard_linear(dim: int, budget: int) -> list[Linear]:
     """
     d = whole(dim, "dim (there are 2^dim problems with 2^dim actions each)", most=10)
     return [hypercube(d, budget, signs) for signs in itertools.product((-1.0, 1.0), repeat=d)]
+
+
+def hard_varying_linear(dim: int, budget: ArrayLike) -> HardFamily:
+    """The family for linear rewards and a budget B(1), …, B(T) that grows: that of `hard_linear` for the worst horizon.
+
+    t_m is the first t at which t/sqrt(b(t)) is largest, b(t) = max(min(⌊B(t)⌋, t), 1). The family is made for b(t_m).
+
+    >>> hard_varying_linear(2, budget=[4, 4, 4, 4, 4, 4, 100]).horizon
+    6
+    """
+    B = growing(budget, "budget")
+    if B.ndim != 1:
+        raise InvalidInput(f"budget must have shape (T,), not {B.shape}")
+    asks = asks_that_fit(B)
+    hardest = int(np.argmax(np.arange(1.0, B.size + 1.0) / np.sqrt(asks)))
+    return HardFamily(hard_linear(dim, int(asks[hardest])), hardest + 1)
+
+
+def asks_that_fit(budget: Floats) -> Floats:
+    """b(t) = max(min(⌊B(t)⌋, t), 1), for B(1), …, B(T) along the last axis: at most one ask a round, and at least one.
+
+    A lower bound for one ask holds for those who may not ask at all.
+    """
+    rounds = np.arange(1.0, budget.shape[-1] + 1.0)
+    return np.asarray(np.maximum(np.floor(np.minimum(budget, rounds)), 1.0))
 
 
 def _gap(most: float, price: float, budget: float) -> float:

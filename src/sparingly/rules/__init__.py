@@ -16,7 +16,6 @@ from sparingly.rules.matching import Matching as Matching
 from sparingly.rules.greedy import Greedy as Greedy
 from sparingly.rules.always import Always as Always
 from sparingly.rules.never import Never as Never
-from sparingly.rules.adaptive import AdaptiveMatching as AdaptiveMatching
 # isort: on
 
 RULES: tuple[type[Rule], ...] = enrolled(Rule, globals())

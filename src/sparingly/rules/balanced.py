@@ -161,22 +161,6 @@ def signal(rule: BalancedMatching, question: Question) -> float:
     return float(max(kappa, visited_limit(question) + 1) if payable else kappa)
 
 
-@compiled
-def least_asks(d: int, length: float, ridge: float) -> float:
-    """The least b with b·log(1 + L²/λ) ≥ d·log(1 + bL²/(dλ)): with fewer asks R2 promises nothing."""
-    ratio = length * length / ridge
-    low, high = 0.0, 1.0
-    while d * math.log1p(high * ratio / d) > high * math.log1p(ratio):
-        low, high = high, 2.0 * high
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if d * math.log1p(middle * ratio / d) > middle * math.log1p(ratio):
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 @inlined
 def rows_reserve(rule: BalancedMatching, question: Question) -> int:
     """M(B) with features: B₀ is what so few asks would cost that R2 would promise nothing, over ρ."""
@@ -247,7 +231,7 @@ class BalancedMatching(
     `reserve` is ρ, the share of the budget that is spent as in exact matching: whatever happens, every cell or
     direction gets what ExactMatching would give it under the budget ρB. The rest is free: it is asked for as it comes
     in, in the rounds that are worth most. With a `horizon`, the number of rounds, a budget that is there from the start
-    is spread over them, for worlds that change; without one it is spent as it can be, which is better if they do not.
+    is spread over them, for worlds that change; without one it is spent in the better half of the rounds.
     """
 
     summary = "A reserve that no adversary can starve; the rest goes where it does most good. The default."

@@ -84,6 +84,25 @@ def exact_bar(
     return math.sqrt(max(square, 0.0))
 
 
+@compiled
+def least_asks(d: int, length: float, ridge: float, ratio: float = 1.0) -> float:
+    """The least b with b·log(1 + L²/λ) ≥ d·log(1 + b·ratio·L²/(dλ)): with fewer asks R2 promises nothing.
+
+    `ratio` is that of the dearest price to the cheapest one; b then counts asks at the dearest.
+    """
+    square = length * length / ridge
+    low, high = 0.0, 1.0
+    while d * math.log1p(high * ratio * square / d) > high * math.log1p(square):
+        low, high = high, 2.0 * high
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if d * math.log1p(middle * ratio * square / d) > middle * math.log1p(square):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 @dataclass(frozen=True)
 class ExactMatching(Rule, tabular=asks, linear=asks_row, episodic=asks, limit=limit, bar=bar, signal=signal):
     """Ask if the budget could still pay for bringing every cell to this same precision: (n^q + 1)·C ≤ B(t).

@@ -18,6 +18,7 @@ from sparingly.reasons import FREE, SETTLED, SPENT, WAITING
 
 SCORES = 128  # how many of the last scores are kept
 PATIENCE = 128.0  # rounds over which what is waiting is spent, on top of what comes in
+BETTER_HALF = 0.5  # the share of rounds that a budget with neither growth nor a known end is spent on
 UNKNOWN = -1  # κ of an excess that has to be summed up anew
 
 PACE = record(  # what a rule with a reserve and a pace remembers
@@ -72,8 +73,8 @@ def take_score(pace: Pace, score: float) -> None:
 def reason_to_spend(question: Question, free: int, left: int, rounds_left: float) -> int:
     """Whether this round is among the best: `free` is the free part of the budget so far, `left` what is left of it.
 
-    Without a known end (`rounds_left` = ∞) a budget that does not grow is spent as it can be. A score of 0 or less
-    says that there is nothing to learn.
+    Without a known end (`rounds_left` = ∞) a budget that does not grow is spent in the better half of the rounds: soon,
+    but not on those that teach least. A score of 0 or less says that there is nothing to learn.
     """
     state, scores, score, cost = question.pace.state[0], question.pace.scores, question.score, question.units.cost
     if state.first < 0:
@@ -85,9 +86,9 @@ def reason_to_spend(question: Question, free: int, left: int, rounds_left: float
     if scores.size == 0 or score == math.inf:
         return FREE
     rate = (free - state.first) / max(state.seen, 1)  # what comes in, by score
-    if rate == 0.0 and rounds_left == math.inf:
-        return FREE
-    share = (rate + left / (PATIENCE if rounds_left == math.inf else rounds_left)) / cost
+    share = BETTER_HALF
+    if rate > 0.0 or rounds_left < math.inf:
+        share = (rate + left / (PATIENCE if rounds_left == math.inf else rounds_left)) / cost
     last, above = min(state.seen, scores.size), 0
     for i in range(last):
         above += scores[i] > score

@@ -62,14 +62,14 @@ def asks_step(rule: PaperMatching, question: Question) -> bool:
 
 
 @compiled
-def paper_episode_bar(rewarding: float, cells: int, granted: int) -> float:
-    """6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B (E6)."""
+def paper_episode_bar(rewarding: float, cells: int, granted: int, each: float = 4.0) -> float:
+    """6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B (E6); `each` is the 4, with which the rule may overspend (E7)."""
     if granted == 0:
         return math.inf
     if granted >= UNLIMITED:
         return 0.0
     budget = granted / UNIT
-    return 6.0 * math.sqrt(rewarding / budget) + 4.0 * cells * (math.log1p(budget) + 1.0) / budget
+    return 6.0 * math.sqrt(rewarding / budget) + each * cells * (math.log1p(budget) + 1.0) / budget
 
 
 @dataclass(frozen=True)

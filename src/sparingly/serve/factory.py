@@ -40,7 +40,7 @@ def make_agent(body: AgentBody) -> Agent:
     try:
         rule = RULES[type(body.rule).__name__](**msgspec.structs.asdict(body.rule))
         learner = LEARNERS[type(body.learner).__name__](costs=body.costs, **parameters)
-        return Agent(learner, rule, seed=body.seed)
+        return Agent(learner, rule, budget=0.0, seed=body.seed)
     except InvalidInput as error:
         raise Unprocessable(str(error)) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from sparingly.budgets import Budget, as_budget
 from sparingly.episodic.simulator import EpisodicSimulator
-from sparingly.errors import InvalidInput, MissingExtra
+from sparingly.errors import BudgetWarning, InvalidInput, MissingExtra
 from sparingly.ledger import in_amounts
 from sparingly.linear.simulator import LinearSimulator
 from sparingly.numba_support import notice
@@ -137,6 +138,9 @@ def simulate(
     choice(path, "path", ("fast", "plain", "agent"))
     marks = choose_checkpoints(rounds, checkpoints, spacing)
     simulator = make_simulator(problem, learner, rule, as_budget(budget), marks, skip=path == "fast")
+    doubt = simulator.doubt(rounds)
+    if doubt is not None:
+        warnings.warn(doubt, BudgetWarning, stacklevel=2)
     by_agent = path == "agent" or not simulator.compiled
     if not by_agent and simulator.code not in _loaded:
         _loaded.add(simulator.code)

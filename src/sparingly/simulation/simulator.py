@@ -49,6 +49,10 @@ class Simulator(ABC):
             raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.contexts - 1}")
         check_parts(self.learner, self.rule, self.costs)
 
+    def doubt(self, rounds: int) -> str | None:
+        """What a user should know before so many rounds are played: a promise of the rule that cannot be kept."""
+        return None
+
     @property
     def code(self) -> tuple[str, Any]:
         """What was compiled for: the setting, and the functions of the user's own, if there are any."""

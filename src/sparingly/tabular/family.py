@@ -71,6 +71,16 @@ class TabularFamily(BaseFamily):
         cost = full_costs(learner.costs if costs is None else costs, *self.shape)
         self.start(make_memory(self.pair, learner, cost, keys(seeds, 1)[0]), seeds)
 
+    @property
+    def light(self) -> bool:  # type: ignore[override]
+        """Whether plain Python is quick enough until the compiler is done: a round looks at few cells."""
+        return bool(self.shape[0] * self.shape[1] <= 5_000)
+
+    @property
+    def nameable(self) -> dict[str, int | None]:
+        """What may have names, and how many there are; None where that may change."""
+        return {"actions": self.shape[1], "contexts": self.shape[0]}
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
         if not self.by_steps:

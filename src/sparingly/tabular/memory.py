@@ -120,9 +120,10 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
     words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
+    unknown = max(known.unknown, 1.0) if pair.exploits else known.unknown  # who explores by asks tries every arm first
     words[:HEAD_WORDS].view(HEAD)[0] = (
         contexts, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight, known.unknown,
+        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight, unknown,
         units.sum(), 0,
     )  # fmt: skip
     memory = open_memory(words, None)

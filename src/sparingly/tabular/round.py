@@ -156,8 +156,8 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
     for b in range(m.head[0].arms):
         if b != a:
             rival = max(rival, index_of(own, kind, numbers, m.estimates[first + b], level))
-    overlap = 2.0  # the most: no reward is outside of [0, 1]
-    if mine.average < math.inf:
+    overlap = 2.0  # the most: no reward is outside of [0, 1]; that of an arm that was never asked about
+    if m.counts[first + a].asked > 0 and mine.average < math.inf:
         overlap = min(rival - (2.0 * mine.average - index_of(own, kind, numbers, mine, level)), overlap)
     n = m.counts[first + a].asked + 1.0
     return float(overlap * m.clock[1 + u] / (n * n))

@@ -1,8 +1,8 @@
 """Lower bounds on regret: every policy loses this much on some instance of `problems.hard_instances`.
 
-They hold even for policies that keep to the budget only in expectation; the one for linear rewards needs policies that
-always keep to it. Rounds and budgets may be arrays, which broadcast; in `varying_budget` the budget is an array (…, T)
-as in `upper`.
+They hold even for policies that keep to the budget only in expectation; those for linear rewards need policies that
+always keep to it. Rounds and budgets may be arrays, which broadcast; in `varying_budget` and `varying_linear` a budget
+is an array (…, T) as in `upper`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
+from sparingly.problems.hard_instances import asks_that_fit
 from sparingly.validation import growing, number, table, whole
 
 Floats = NDArray[np.float64]
@@ -61,6 +62,21 @@ def linear(rounds: ArrayLike, dim: int, budget: ArrayLike) -> Floats:
     if not (B <= T).all():
         raise InvalidInput("the linear lower bound needs B ≤ T: no more asks than rounds")
     return np.asarray(d * T / (80.0 * np.sqrt(B)))
+
+
+def varying_linear(budget: ArrayLike, dim: int) -> Floats:
+    """The same for a budget that grows, as after Corollary 3: E Reg(T) ≥ 1/(80(1 + log T)) · Σ_t d/sqrt(b(t)).
+
+    b(t) = max(min(⌊B(t)⌋, t), 1): nobody asks more than once a round, and who may not ask at all may do no more than
+    who may ask once. For policies that never make more than B(t) asks in t rounds. The proof: `linear` holds for every
+    horizon t with b(t); some instance costs its largest value, which is at least its average weighted by 1/t.
+
+    >>> varying_linear([1.0, 1.0], dim=8).round(4).tolist()
+    [0.1, 0.1181]
+    """
+    d, b = whole(dim, "dim"), asks_that_fit(growing(budget, "budget"))
+    T = np.arange(1.0, b.shape[-1] + 1.0)
+    return np.asarray(np.cumsum(d / np.sqrt(b), axis=-1) / (80.0 * (1.0 + np.log(T))))
 
 
 def arm_rate(cost: float, budget: ArrayLike) -> Floats:

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
-from sparingly.rules.balanced import PARTS, least_asks
+from sparingly.rules.balanced import PARTS
+from sparingly.rules.exact import least_asks
 from sparingly.rules.rule import EXPLORE
 from sparingly.validation import choice, growing, number, probability, table, whole
 
@@ -139,9 +140,9 @@ def cbm_oful(
 
 def exact_oful(
     budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
-    delta: float = 0.05,
+    delta: float = 0.05, costs: ArrayLike = 1.0,
 ) -> Floats:  # fmt: skip
-    """Ours, for OFUL with ExactMatching (R2) at unit costs: Theorem 3 with a smaller sum, for any budget,
+    """Ours, for OFUL with ExactMatching (R2): Theorem 3 with a smaller sum, for any budget. At unit costs
 
     2 l_T v_T sqrt(T) + Σ_t min(2 l_T ε(b), 2), ε(b)² = (1 + bL²/(dλ))^(d/b) − 1 = exp(v_b²/(2b)) − 1, b = ⌊B(t)⌋ + 1.
 
@@ -155,25 +156,36 @@ def exact_oful(
     A round that is declined loses at most min(2 l_T ‖x‖, 2). Rounds that are asked about cost as in Theorem 3. The
     radius from the determinant is never larger than l_T, so the bound holds for both.
 
+    `costs` are the prices of the actions; B counts asks at the price if all are equal. If they differ, from c_min to
+    c_max, a row of price c is declined only if log(1 + ‖x‖²) ≤ c·ρ with ρ = d log(1 + BL²/(c_min·dλ))/B, and the bound
+    has c_max for c. So what counts is c_max·d·log(…), not Σ c (docs/paper.md). See `least_budget`.
+
     >>> T = np.arange(10_000)
     >>> [round(float(bound(T, dim=2)[-1])) for bound in (cbm_oful, exact_oful)]
     [23627, 19806]
     """
     B = growing(budget, "budget")
     radius, spread = _ellipsoid(_horizons(B), dim, noise, ridge, length, norm, delta)
-    b = np.floor(np.where(np.isinf(B), 0.0, B)) + 1.0
-    exponent = dim * np.log1p(b * length**2 / (dim * ridge)) / b
+    cheapest, dearest = _prices(costs)
+    finite, ratio = np.where(np.isinf(B), 0.0, B), length**2 / (dim * ridge)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if cheapest == dearest:
+            b = np.floor(finite / dearest) + 1.0
+            exponent = dim * np.log1p(b * ratio) / b
+        else:
+            rate = np.where(finite > 0.0, dim * np.log1p(finite / cheapest * ratio) / finite, np.inf)
+            exponent = dearest * rate
     bar = np.where(np.isinf(B), 0.0, np.sqrt(np.expm1(np.minimum(exponent, 600.0))))  # beyond, it is capped anyway
     return np.asarray(2.0 * radius * spread * np.sqrt(_horizons(B)) + _capped_sum(2.0 * radius, bar, 2.0))
 
 
 def balanced_oful(
     budget: ArrayLike, dim: int, noise: float = 1.0, ridge: float = 1.0, length: float = 1.0, norm: float = 1.0,
-    delta: float = 0.05, reserve: float = 0.25,
+    delta: float = 0.05, reserve: float = 0.25, costs: ArrayLike = 1.0,
 ) -> Floats:  # fmt: skip
-    """Ours, for OFUL with BalancedMatching (R3) at unit costs: `exact_oful` with the reserve M(B) in the place of B.
+    """Ours, for OFUL with BalancedMatching (R3): `exact_oful` with the reserve M(B) in the place of B.
 
-    M(B) is `reserve`·B as soon as B ≥ B₀/(1 − ρ), for a reserve of ρ, with B₀ = b/ρ for the least b that satisfies
+    M(B) is `reserve`·B as soon as B ≥ B₀/(1 − ρ), for a reserve of ρ, with B₀ = b·c_max/ρ for the least b with
     b·log(1 + L²/λ) ≥ d·log(1 + bL²/(dλ)). Up to B = B₀ it is 0. The bound is the same for explore="asked" and "always".
 
     The proof is that of `exact_oful` with d log λ + g in the place of log det V, where g = Σ log(1 + ‖x‖²) in V⁻¹ and
@@ -184,8 +196,22 @@ def balanced_oful(
     [19806, 25836]
     """
     sizes = (number(x, n, least=0.0, above=True) for x, n in ((length, "length"), (ridge, "ridge")))
-    reserved = _reserved(growing(budget, "budget"), reserve, least_asks(whole(dim, "dim"), *sizes))
-    return exact_oful(reserved, dim, noise, ridge, length, norm, delta)
+    least = least_asks(whole(dim, "dim"), *sizes) * _prices(costs)[1]
+    reserved = _reserved(growing(budget, "budget"), reserve, least)
+    return exact_oful(reserved, dim, noise, ridge, length, norm, delta, costs)
+
+
+def least_budget(dim: int, costs: ArrayLike = 1.0, ridge: float = 1.0, length: float = 1.0) -> float:
+    """Below this budget R2 promises nothing about actions at the dearest price: a fresh agent asks about none of them.
+
+    It is the least B with B·log(1 + L²/λ) ≥ c_max·d·log(1 + BL²/(c_min·dλ)). For R3 the reserve M(B) must reach it.
+
+    >>> round(least_budget(50)), round(least_budget(50, costs=[200] + [1] * 49))
+    (50, 111195)
+    """
+    L, lam = (number(x, n, least=0.0, above=True) for x, n in ((length, "length"), (ridge, "ridge")))
+    cheapest, dearest = _prices(costs)
+    return dearest * float(least_asks(whole(dim, "dim"), L, lam, dearest / cheapest))
 
 
 def cbm_ucbvi(
@@ -200,10 +226,8 @@ def cbm_ucbvi(
     a long time: even without a limit on asking, and with S = A = H = 2, it exceeds HT up to T = 10⁸.
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
-    S, A, H = sizes
-    L = _log_term(12.0, S, A, H, delta, _horizons(B))
-    lasting = 36.0 * L * np.sqrt(S * A * H**4 * _horizons(B)) + 306.0 * H**3 * S**2 * A * L**2
-    return np.asarray(lasting + _capped_sum(36.0 * L, _episode_shape(B, S, A, H, R), float(H)))
+    L, lasting = _theorem_4(_horizons(B), *sizes, delta)
+    return np.asarray(lasting + _capped_sum(36.0 * L, _episode_shape(B, *sizes, R), float(sizes[2])))
 
 
 def cbm_ulcvi(
@@ -217,10 +241,60 @@ def cbm_ulcvi(
     with S = A = H = 2 this bound exceeds HT up to T = 10¹².
     """
     B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
-    S, A, H = sizes
-    L = _log_term(16.0, S, A, H, delta, _horizons(B))
-    lasting = 45.0 * L**2 * np.sqrt(S * A * H**3 * _horizons(B)) + 2904.0 * H**3 * S**2 * A * L**2
-    return np.asarray(lasting + _capped_sum(45.0 * L**2, _episode_shape(B, S, A, H, R), float(H)))
+    L, lasting = _theorem_5(_horizons(B), *sizes, delta)
+    return np.asarray(lasting + _capped_sum(45.0 * L**2, _episode_shape(B, *sizes, R), float(sizes[2])))
+
+
+def exact_ucbvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None,
+) -> Floats:  # fmt: skip
+    """Ours, for UCBVI with ExactMatching(explore="always"), R1, which is not told R = |L_R|. Theorem 4 with this sum:
+
+    36 L_T sqrt(SAH⁴T) + Σ_t min(3 L_T (2H'/sqrt(k) + 10H/k), H) + 306 H³S²A L_T², k = ⌊B(t)/C⌋ ∨ 1, H' = min(H, R).
+
+    C = S·A·H at unit cost. The proof is that of Theorem 4, which charges each declined step 3·CI^R. R1 declines only
+    if n^q ≥ ⌊B/C⌋, and then CI^R ≤ 2 sqrt(L/k) + 10 L/k: the unbiased variance of answers in [0, 1] is at most 1/2.
+    Outside of L_R it is 0, and an episode has at most H' steps in L_R. Nothing is ever refused, so there is no E7.
+
+    >>> B = np.full(1_000, 1e12)
+    >>> bool((exact_ucbvi(B, 2, 2, 4) < cbm_ucbvi(B, 2, 2, 4))[-1]), bool((exact_ucbvi(B, 2, 2, 4) > 0).all())
+    (True, True)
+    """
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    return _exact_episodes(B, sizes, R, _cells_cost(sizes, total_cost), *_theorem_4(_horizons(B), *sizes, delta))
+
+
+def exact_ulcvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None,
+) -> Floats:  # fmt: skip
+    """Ours, for ULCVI with ExactMatching(explore="always"): Theorem 5 with the sum of `exact_ucbvi`, L_T as there."""
+    B, sizes, R = _episodes_input(budget, states, actions, horizon, rewarding)
+    return _exact_episodes(B, sizes, R, _cells_cost(sizes, total_cost), *_theorem_5(_horizons(B), *sizes, delta))
+
+
+def balanced_ucbvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None, reserve: float = 0.25,
+) -> Floats:  # fmt: skip
+    """Ours, for UCBVI with BalancedMatching(explore="always"), R3: `exact_ucbvi` with the reserve M(B) in place of B.
+
+    R3 declines a cell only if n^q ≥ ⌊M(B)/C⌋. M(B) is `reserve`·B as soon as B ≥ C/(ρ(1 − ρ)), and 0 up to C/ρ.
+    """
+    cost = _cells_cost(_sizes(states, actions, horizon), total_cost)
+    reserved = _reserved(growing(budget, "budget"), reserve, cost)
+    return exact_ucbvi(reserved, states, actions, horizon, rewarding, delta, cost)
+
+
+def balanced_ulcvi(
+    budget: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None, delta: float = 0.05,
+    total_cost: float | None = None, reserve: float = 0.25,
+) -> Floats:  # fmt: skip
+    """Ours, for ULCVI with BalancedMatching(explore="always"): `exact_ulcvi` with the reserve M(B) in place of B."""
+    cost = _cells_cost(_sizes(states, actions, horizon), total_cost)
+    reserved = _reserved(growing(budget, "budget"), reserve, cost)
+    return exact_ulcvi(reserved, states, actions, horizon, rewarding, delta, cost)
 
 
 def cbm_ucbvi_order(rate: ArrayLike, states: int, actions: int, horizon: int, rewarding: int | None = None) -> Floats:
@@ -346,6 +420,14 @@ def _reserved(budget: Floats, reserve: float, least: float) -> Floats:
     return np.where(np.isinf(budget), budget, np.minimum(share * finite, np.maximum(finite - nothing, 0.0)))
 
 
+def _prices(costs: ArrayLike) -> tuple[float, float]:
+    """The least price that is not 0, and the largest: what is free is always asked about, and costs no budget."""
+    prices = np.atleast_1d(table(costs, "costs", "(A,)"))
+    if prices.ndim != 1 or not ((prices >= 0.0) & (prices < np.inf)).all() or not (prices > 0.0).any():
+        raise InvalidInput("costs must be finite numbers ≥ 0 of shape (A,), and not all 0")
+    return float(prices[prices > 0.0].min()), float(prices.max())
+
+
 def _ellipsoid(
     T: Floats, dim: int, noise: float, ridge: float, length: float, norm: float, delta: float
 ) -> tuple[Floats, Floats]:
@@ -384,6 +466,30 @@ def _episode_order(
 def _log_term(constant: float, S: int, A: int, H: int, delta: float, T: Floats) -> Floats:
     """L_T = log(constant · S²AH T²(T+1)/δ)."""
     return np.asarray(np.log(constant * S**2 * A * H / probability(delta, "delta") * T**2 * (T + 1.0)))
+
+
+def _theorem_4(T: Floats, S: int, A: int, H: int, delta: float) -> tuple[Floats, Floats]:
+    """L_T, and what is lost without a limit on asking."""
+    L = _log_term(12.0, S, A, H, delta, T)
+    return L, np.asarray(36.0 * L * np.sqrt(S * A * H**4 * T) + 306.0 * H**3 * S**2 * A * L**2)
+
+
+def _theorem_5(T: Floats, S: int, A: int, H: int, delta: float) -> tuple[Floats, Floats]:
+    """L_T, and what is lost without a limit on asking."""
+    L = _log_term(16.0, S, A, H, delta, T)
+    return L, np.asarray(45.0 * L**2 * np.sqrt(S * A * H**3 * T) + 2904.0 * H**3 * S**2 * A * L**2)
+
+
+def _cells_cost(sizes: tuple[int, int, int], total_cost: float | None) -> float:
+    """C: S·A·H at unit cost."""
+    return float(math.prod(sizes)) if total_cost is None else number(total_cost, "total_cost", least=0.0)
+
+
+def _exact_episodes(B: Floats, sizes: tuple[int, int, int], R: int, cost: float, L: Floats, lasting: Floats) -> Floats:
+    """With R1: a declined step is charged 3·CI^R, CI^R ≤ L·(2/sqrt(k) + 10/k) in L_R, and 10 L/k elsewhere."""
+    H, root = sizes[2], _declined_at(B, cost)
+    shape = 2.0 * min(H, R) * root + 10.0 * H * root**2
+    return np.asarray(lasting + _capped_sum(3.0 * L, shape, float(H)))
 
 
 def _episode_shape(B: Floats, S: int, A: int, H: int, R: int) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from sparingly.budgets import Adaptive, Bernoulli, Budget, Linear, Periodic, Polynomial, Schedule
 from sparingly.history import History
 from sparingly.lab.claims import statistics
+from sparingly.lab.claims.adversaries import cells_in_turn, exactly
 from sparingly.lab.claims.evidence import Check, Curve, Evidence, Panel, claim
 from sparingly.lab.claims.panels import Floats, along, bound_line, curve, name, of_runs, regrets, spending
 from sparingly.lab.claims.runner import Runner
@@ -157,18 +158,26 @@ def shares(shown: dict[str, Simulation], x_label: str = "round") -> Panel:
     )  # fmt: skip
 
 
+MOST_OF_CELLS = 1.0 / 8.0  # (k + 1)/(16k) with k = ⌊B/(16C)⌋ = 1
+
+
 @claim(
     "ucb/budget",
     "CBM-UCB never spends more than B(t), for any costs, contexts and budgets, and is never refused.",
     source="Lemma 11 (CBM-UCB: the budget constraint is satisfied)",
-    judged="Exact, in every run: spent ≤ B(t) at every checkpoint, and the ledger refuses nothing.",
+    judged="Exact, in every run: spent ≤ B(t) at every checkpoint, and the ledger refuses nothing. With cells in turn "
+    "and B = 16C it must spend an eighth of the budget, no more and no less: the rule asks about a cell "
+    "⌊B/(16C)⌋ + 1 times, so this is the largest share that it ever spends.",
     quick={"arms": 6, "rounds": 100_000, "runs": 20},
     full={"rounds": 1_000_000, "runs": 100},
 )
 def budget(runner: Runner, arms: int, rounds: int, runs: int) -> Evidence:
-    costs = np.linspace(0.25, 2.0, arms)
+    costs = 0.25 + 0.375 * np.arange(arms, dtype=np.float64)  # sums of them are exact
     problem = Arms(np.linspace(0.3, 0.7, arms), costs=costs)
     checks, shown = within_budget(runner, problem, UCB1(arms, costs=costs), PaperMatching(), rounds, runs)
+    for stream, prices in enumerate((np.ones(arms), costs), 10):
+        drive = cells_in_turn(UCB1, prices, 16.0 * float(prices.sum()), 5)
+        checks += exactly(runner, PaperMatching(), drive, MOST_OF_CELLS, stream)
     return Evidence(tuple(checks), (shares(shown),))
 
 

@@ -14,6 +14,7 @@ from sparingly.budgets import Budget, Fixed
 from sparingly.budgets import Linear as Steady
 from sparingly.features import Sphere
 from sparingly.lab.claims import linear_bounds, statistics
+from sparingly.lab.claims.adversaries import cells_in_turn, directions_in_turn, exactly, nearly_all
 from sparingly.lab.claims.arms_bounds import Setting, below_bound, shares, within_budget
 from sparingly.lab.claims.arms_bounds import settings as tabular_settings
 from sparingly.lab.claims.evidence import Check, Evidence, Panel, claim
@@ -28,7 +29,9 @@ from sparingly.theory import upper
 JUDGED = (
     "In every setting no refusals (exact), and mean regret below the bound at every checkpoint, whatever the law of "
     "regret. Under four more budgets, one of them an adversary's, spent ≤ B(t) and no refusals (exact). In friendly "
-    "worlds the mean share of the budget that is spent in the end must be at least the share that the claim names."
+    "worlds the mean share of the budget that is spent in the end must be at least the share that the claim names. "
+    "With cells or directions in turn all of the budget must be spent, and never more; with arms just the "
+    "reserve, a quarter, where there is but one arm and so nothing to learn."
 )
 
 
@@ -75,6 +78,10 @@ def balanced_arms(
         "ten contexts, all at once": (even, both, Fixed(horizon / 20)),
     }
     more += [_spent(runner, label, *world, horizon, few, 0.8) for label, world in friendly.items()]
+    each = 0.5 + 0.25 * np.arange(arms, dtype=np.float64)
+    for stream, (many, total) in enumerate(((1, 20.0 * float(each.sum())), (2, 40.0 * float(each.sum()))), 30):
+        drive = cells_in_turn(UCB1, each, total, 400, arms=many)
+        more += exactly(runner, BalancedMatching(), drive, 0.25 if many == 1 else 1.0, stream)
     return Evidence((*checks, *more), (*panels, shares(shown)))
 
 
@@ -102,6 +109,8 @@ def balanced_oful(
     more, shown = within_budget(runner, problem, learner, BalancedMatching(), horizon, few)
     for label, budget in {"B = t/10": Steady(0.1), "all at once": Fixed(horizon / 20)}.items():
         more.append(_spent(runner, f"random features, {label}", problem, learner, budget, horizon, few, 0.7))
+    drive = directions_in_turn(OFUL, dim, 40.0 * dim, 400, arms=2)
+    more += nearly_all(runner, BalancedMatching(), drive, 30)
     return Evidence((*checks, *more), (*panels, shares(shown)))
 
 

@@ -21,7 +21,12 @@ Form = Literal["", "stated", "corrected"]
 Verdict = Literal["holds", "holds as corrected", "fails"]
 Role = Literal["measured", "upper", "lower", "budget", "fit"]
 
+Power = Literal["sharp", "loose", "vacuous"]
+
 VERDICTS: tuple[Verdict, ...] = ("holds", "holds as corrected", "fails")
+POWERS: tuple[Power, ...] = ("sharp", "loose", "vacuous")
+SHARP, LOOSE = 1.5, 100.0  # up to these margins: a constant that is wrong by half is noticed; at least its order is
+ROUNDING = 1e-6  # exact comparisons with less than this allow for rounding, and are equalities
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,9 @@ class Check:
     `value` is compared with `bar` by `relation`. [low, high] is the interval of the test. The chance of a false alarm,
     an outcome other than "open" that is wrong, is at most `alarm` under the conditions that `test` names, and 0 for an
     exact comparison. "open" means that the data do not decide; a claim with an open check does not hold. `form` tells
-    the paper's own wording ("stated") from a corrected one; "" belongs to both.
+    the paper's own wording ("stated") from a corrected one; "" belongs to both. `most` is the largest value that there
+    can be, if that is known. For the slope of a growth over logarithms, `span` is how many times the largest x is the
+    smallest.
     """
 
     says: str
@@ -44,6 +51,41 @@ class Check:
     test: str
     alarm: float = 0.0
     form: Form = ""
+    most: float = math.inf
+    span: float = 0.0
+
+    @property
+    def margin(self) -> float | None:
+        """How many times the bar is from what was measured: by so large a factor a constant may be wrong unnoticed.
+
+        Taken from the end of the interval that is farther from the bar, so it flatters no check; from the measured
+        value itself if that end says nothing, being infinite or not positive. For a slope it is the factor that the
+        distance makes over the whole range. None for equalities, for amounts that are held against 0, and for what
+        was not shown.
+        """
+        if self.relation == "=" or self.outcome != "shown":
+            return None
+        far = self.low if self.relation == "≤" else self.high
+        if self.span > 1.0:
+            return float(self.span ** abs(self.bar - far))
+        if self.bar <= (ROUNDING if self.test == "exact" else 0.0):
+            return None
+        measured = far if 0.0 < far < math.inf else self.value
+        over, under = (self.bar, measured) if self.relation == "≤" else (measured, self.bar)
+        return over / under if under > 0.0 else math.inf
+
+    @property
+    def power(self) -> Power | None:
+        """What a check could notice: "sharp" up to a margin of 1.5, "loose" up to 100, else "vacuous".
+
+        A bar that nothing can pass is vacuous too, whatever was measured.
+        """
+        margin = self.margin
+        if margin is None:
+            return None
+        if margin > LOOSE or (self.relation == "≤" and self.bar >= self.most):
+            return "vacuous"
+        return "sharp" if margin <= SHARP else "loose"
 
 
 @dataclass(frozen=True)
@@ -93,6 +135,17 @@ def verdict(checks: Iterable[Check]) -> Verdict:
         return "holds" if made else "fails"  # nothing was measured, so nothing was shown
     corrected = any(check.form == "corrected" for check in made)
     return "holds as corrected" if corrected and set(failed) == {"stated"} else "fails"
+
+
+def powers(checks: Iterable[Check]) -> dict[Power, int]:
+    """How many checks are sharp, loose and vacuous; those without a margin are not counted."""
+    found = [check.power for check in checks]
+    return {power: found.count(power) for power in POWERS}
+
+
+def power_words(checks: Iterable[Check]) -> str:
+    """The same in words: "3 sharp, 1 loose", or "" if no check has a margin."""
+    return ", ".join(f"{count} {power}" for power, count in powers(checks).items() if count)
 
 
 @dataclass(frozen=True)
@@ -169,8 +222,10 @@ class ClaimRecord:
         return self.evidence.verdict
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, including the verdict for those who read only the file; infinities become strings."""
+        """Plain data, with verdict, margins and powers for those who read only the file; infinities become strings."""
         plain: dict[str, Any] = _plain(asdict(self) | {"verdict": self.verdict})
+        for check, data in zip(self.evidence.checks, plain["evidence"]["checks"], strict=True):
+            data |= {"margin": _plain(check.margin), "power": check.power}
         return plain
 
     @staticmethod
@@ -181,7 +236,10 @@ class ClaimRecord:
         panels = tuple(
             Panel(**{**panel, "curves": tuple(_curve(curve) for curve in panel["curves"])}) for panel in found["panels"]
         )
-        checks = tuple(Check(**check) for check in found["checks"])
+        checks = tuple(
+            Check(**{key: value for key, value in check.items() if key not in ("margin", "power")})
+            for check in found["checks"]
+        )
         return ClaimRecord(**raw, evidence=Evidence(checks, panels, found["note"]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ class Runner:
 
     def simulate(
         self, problem: Any, learner: Any, rule: Any, budget: Any, *, rounds: int, runs: int, stream: int = 0,
-        checkpoints: int = MARKS,
+        checkpoints: int | Sequence[int] = MARKS,
     ) -> Simulation:  # fmt: skip
         """Like `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
         learner, rule = self.change(learner, rule)

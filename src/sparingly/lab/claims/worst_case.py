@@ -128,17 +128,21 @@ def regrets_at_gap(
 
 
 def worst_case_growth(
-    runner: Runner, family: Family, rules: Sequence[Any], what: str, x: Sequence[float],
+    runner: Runner, family: Family | Sequence[Family], rules: Sequence[Any], what: str, x: Sequence[float],
     cases: Sequence[tuple[Schedule, int]], exponent: float, runs: int, stream: int = 0, factor: float | None = None,
     from_below: bool = True, bounds: Sequence[Curve] = (),
 ) -> tuple[list[Check], Panel]:  # fmt: skip
-    """The worst regret of each rule for every (schedule, horizon), against x^exponent, and a figure of it."""
+    """The worst regret of each rule for every (schedule, horizon), against x^exponent, and a figure of it.
+
+    With a family for each of them, sizes vary.
+    """
+    families = [family] * len(cases) if isinstance(family, Family) else family
     checks: list[Check] = []
     lines = []
     for rule in rules:
         samples = [
-            worst_regrets(runner, family, rule, schedule, rounds, runs, 100 * stream + place)
-            for place, (schedule, rounds) in enumerate(cases)
+            worst_regrets(runner, one, rule, schedule, rounds, runs, 100 * stream + place)
+            for place, (one, (schedule, rounds)) in enumerate(zip(families, cases, strict=True))
         ]
         label = f"{name(rule)}: regret grows with {what}"
         checks += statistics.growth(label, x, samples, exponent, factor, from_below)

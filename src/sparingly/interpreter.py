@@ -1,0 +1,125 @@
+"""Nobody waits for a compiler: a compiled function runs as plain Python until its machine code is there.
+
+The same source does both, with the same results (tests compare them). What is called from Python for the first time is
+compiled, or loaded from disk, by a thread in the background.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import os
+import queue
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparingly.numba_support import DISABLED
+
+Function = Callable[..., Any]
+
+# SPARINGLY_COMPILE=first makes the first call wait for the compiler, as simulations do.
+BEHIND = not DISABLED and os.environ.get("SPARINGLY_COMPILE", "behind") != "first"
+
+
+def as_python(function: Any) -> Function:
+    """A compiled function as plain Python, and all that it calls too."""
+    if function not in _plain:
+        plain = function.py_func
+        world = _world_of(plain.__globals__)
+        _plain[function] = types.FunctionType(
+            plain.__code__, world, plain.__name__, plain.__defaults__, plain.__closure__
+        )
+    return _plain[function]
+
+
+_plain: dict[Any, Function] = {}
+_worlds: dict[int, dict[str, Any]] = {}  # globals of modules, by the identity of the dict
+
+
+def _world_of(names: dict[str, Any]) -> dict[str, Any]:
+    """The globals of a function, those that are compiled functions in plain Python."""
+    if id(names) not in _worlds:
+        world = _worlds[id(names)] = dict(names)
+        for name, value in names.items():
+            if hasattr(value, "py_func"):
+                world[name] = as_python(value)
+    return _worlds[id(names)]
+
+
+class Soon:
+    """A compiled function that keeps nobody waiting. Its first call has it compiled in the background."""
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.ready, self.begun = function, False, False
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.ready:
+            return self.function(*arguments)
+        if not self.begun:
+            self.begun = True
+            _compile_behind(self, copy.deepcopy(arguments))
+        with np.errstate(all="ignore"):  # compiled code does not warn of infinities either
+            return as_python(self.function)(*arguments)
+
+    def make_ready(self, arguments: tuple[Any, ...]) -> None:
+        """Compile for arguments of these types, by a call of which nobody sees a trace."""
+        self.function(*arguments)
+        self.ready = True
+
+
+def soon(function: Any) -> Any:
+    """A compiled function for callers that must not wait."""
+    if not BEHIND:
+        return function
+    if function not in _made:
+        _made[function] = Soon(function)
+    return _made[function]
+
+
+def made() -> list[Soon]:
+    """All functions that were asked for in this way."""
+    return list(_made.values())
+
+
+_made: dict[Any, Soon] = {}
+
+
+_waiting: queue.SimpleQueue[tuple[Soon, tuple[Any, ...]]] = queue.SimpleQueue()
+_ending = threading.Event()
+_worker: threading.Thread | None = None
+_starting = threading.Lock()
+
+
+def _compile_behind(one: Soon, arguments: tuple[Any, ...]) -> None:
+    global _worker
+    _waiting.put((one, arguments))
+    with _starting:
+        if _worker is None or not _worker.is_alive():  # a child of a fork has none
+            _worker = threading.Thread(target=_work, name="sparingly compiler", daemon=True)
+            _worker.start()
+
+
+def _work() -> None:
+    """Compile what is waiting, one after the other."""
+    while not _ending.is_set():
+        one, arguments = _waiting.get()
+        try:
+            if not _ending.is_set():
+                one.make_ready(arguments)
+        except Exception as error:
+            name = one.function.py_func.__qualname__
+            print(f"sparingly: {name} cannot be compiled and goes on as plain Python, slower: {error}", file=sys.stderr)
+
+
+@atexit.register
+def _finish() -> None:
+    """A process ends when the function is done that is being compiled: what was compiled is kept for the next one."""
+    _ending.set()
+    if _worker is not None and _worker.is_alive():
+        _waiting.put((Soon(None), ()))
+        _worker.join(timeout=60.0)
