@@ -17,20 +17,20 @@ MUTANTS = (
         "r1/off-by-one", CONSTANT, "rules/exact.py",
         "return int(units.granted // units.total_cost - 1)", "return int(units.granted // units.total_cost)",
         "R1 asks if n·C ≤ B in place of (n + 1)·C ≤ B: unsafe",
-        (f"{RULES}::test_exact_matching_is_r1",), ("ours/exact-arms", "ours/exact-episodes"),
+        (f"{RULES}::test_exact_matching_is_r1",), ("ours/exact-spends", "ours/exact-arms", "ours/exact-episodes"),
     ),
     Mutant(
         "r1/one-too-few", CONSTANT, "rules/exact.py",
         "return int(units.granted // units.total_cost - 1)", "return int(units.granted // units.total_cost - 2)",
         "R1 asks if (n + 2)·C ≤ B in place of (n + 1)·C ≤ B",
-        (f"{RULES}::test_exact_matching_is_r1",), ("ours/exact-arms", "ours/exact-episodes"),
+        (f"{RULES}::test_exact_matching_is_r1",), ("ours/exact-spends", "ours/exact-arms", "ours/exact-episodes"),
     ),
     Mutant(
         "paper/four-for-sixteen", CONSTANT, "rules/paper.py",
         "most = units.granted // (16 * units.total_cost)", "most = units.granted // (4 * units.total_cost)",
         "CBM-UCB asks while n ≤ B/(4C) in place of n ≤ B/(16C) (E1)",
         (f"{RULES}::test_e1_the_count_form_of_the_paper_is_not_its_interval_form",),
-        ("ucb/budget", "ucb/regret", "corrections/e1"),
+        ("constants/arms", "ucb/budget", "ucb/regret", "corrections/e1"),
     ),
     Mutant(
         "matching/exponent", CONSTANT, "rules/matching.py",
@@ -49,7 +49,7 @@ MUTANTS = (
         "return bool(units.granted >= UNLIMITED or units.spent + units.cost <= units.granted)",
         "return bool(units.granted >= UNLIMITED or units.spent < units.granted)",
         "Greedy asks as long as anything is left, the price or not",
-        (f"{RULES}::test_no_budget_means_no_ask_and_free_asks_are_free",),
+        (f"{RULES}::test_no_budget_means_no_ask_and_free_asks_are_free",), ("constants/ledger",),
     ),
     Mutant(
         "balanced/kappa-dropped", "rule", "rules/balanced.py",

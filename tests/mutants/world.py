@@ -16,13 +16,13 @@ MUTANTS = (
         "if not can_pay(account, cost):", "if not can_pay(account, 1 if cost > 0 else 0):",
         "an ask is paid as long as anything is left",
         (f"{LEDGER}::test_never_overspends_in_exact_arithmetic", f"{LEDGER}::test_tenths_add_up_exactly"),
-        ("ucbvi/budget", "oful/budget"),
+        ("constants/ledger", "ucbvi/budget", "oful/budget"),
     ),
     Mutant(
         "ledger/one-unit-generous", "ledger", "ledger.py",
         "account[0].spent + cost <= account[0].granted)", "account[0].spent + cost <= account[0].granted + 1)",
         "a millionth more than the budget may be spent",
-        (f"{LEDGER}::test_free_asks_need_no_budget",),
+        (f"{LEDGER}::test_free_asks_need_no_budget",), ("constants/ledger",),
     ),
     Mutant(
         "ledger/costs-rounded-down", "ledger", "ledger.py",
@@ -60,7 +60,7 @@ MUTANTS = (
         "ledger/refusals-uncounted", "ledger", "ledger.py",
         "account[0].refused += 1", "account[0].refused += 0",
         "refusals are not counted",
-        (f"{LEDGER}::test_tenths_add_up_exactly",), ("corrections/e2",),
+        (f"{LEDGER}::test_tenths_add_up_exactly",), ("constants/ledger", "corrections/e2"),
     ),
     Mutant(
         "budgets/linear-a-round-late", "budgets and contexts", "budgets.py",
