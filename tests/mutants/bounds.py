@@ -7,6 +7,7 @@ from tests.mutants.mutant import CONSTANT, Mutant
 THEORY = "theory/test_theory.py"
 HAND = f"{THEORY}::test_theorem_2_by_hand"
 LOWER = f"{THEORY}::test_lower_bounds_by_hand"
+LEMMAS = "theory/test_lemmas.py"
 PROFILES = f"{THEORY}::test_profiles_against_the_direct_sum"
 
 MUTANTS = (
@@ -49,9 +50,9 @@ MUTANTS = (
     ),
     Mutant(
         "upper/r2-whole-asks", CONSTANT, "theory/upper.py",
-        "b = np.floor(np.where(np.isinf(B), 0.0, B)) + 1.0", "b = np.floor(np.where(np.isinf(B), 0.0, B)) + 2.0",
+        "b = np.floor(finite / dearest) + 1.0", "b = np.floor(finite / dearest) + 2.0",
         "the bound of R2 takes b = ⌊B⌋ + 2",
-        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("ours/exact-linear",),
+        (f"{THEORY}::test_theorem_3_and_r2_by_hand",), ("ours/exact-linear", "ours/oful-costs"),
     ),
     Mutant(
         "upper/theorem-3-cap", CONSTANT, "theory/upper.py",
@@ -80,21 +81,19 @@ MUTANTS = (
     ),
     Mutant(
         "upper/theorem-4-constant", CONSTANT, "theory/upper.py",
-        "lasting = 36.0 * L * np.sqrt(S * A * H**4 * _horizons(B)) + 306.0",
-        "lasting = 3.6 * L * np.sqrt(S * A * H**4 * _horizons(B)) + 306.0",
+        "np.asarray(36.0 * L * np.sqrt(S * A * H**4 * T)", "np.asarray(3.6 * L * np.sqrt(S * A * H**4 * T)",
         "Theorem 4 has 3.6 in place of 36",
         (f"{THEORY}::test_theorems_4_and_5_by_hand",), ("ucbvi/regret", "episodic/one-query-per-episode"),
     ),
     Mutant(
         "upper/theorem-4-lower-order", CONSTANT, "theory/upper.py",
-        "_horizons(B)) + 306.0 * H**3 * S**2 * A * L**2\n    return np.asarray(lasting + _capped_sum(36.0",
-        "_horizons(B))\n    return np.asarray(lasting + _capped_sum(36.0",
+        "np.sqrt(S * A * H**4 * T) + 306.0 * H**3", "np.sqrt(S * A * H**4 * T) + 0.0 * H**3",
         "Theorem 4 has no 306 H³S²A L²",
         (f"{THEORY}::test_theorems_4_and_5_by_hand",), ("ucbvi/regret", "episodic/one-query-per-episode"),
     ),
     Mutant(
         "upper/theorem-5-log", CONSTANT, "theory/upper.py",
-        "lasting = 45.0 * L**2 * np.sqrt(S * A * H**3", "lasting = 45.0 * L * np.sqrt(S * A * H**3",
+        "np.asarray(45.0 * L**2 * np.sqrt(S * A * H**3", "np.asarray(45.0 * L * np.sqrt(S * A * H**3",
         "Theorem 5 has L in place of L², as its proof but not its statement",
         (f"{THEORY}::test_theorems_4_and_5_by_hand",), ("ulcvi/regret", "episodic/one-query-per-episode"),
     ),
@@ -139,6 +138,48 @@ MUTANTS = (
         "axis=-1) / (1.0 + np.log(T))", "axis=-1) / 1.0",
         "the lower bound for growing budgets has no 1 + log T",
         (LOWER,), ("lower/varying-budget",),
+    ),
+    Mutant(
+        "upper/r1-episodes-width", CONSTANT, "theory/upper.py",
+        "shape = 2.0 * min(H, R) * root + 10.0 * H * root**2", "shape = 2.0 * min(H, R) * root + 1.0 * H * root**2",
+        "the bound of R1 for episodes has H/k in place of 10H/k",
+        (f"{THEORY}::test_r1_and_r3_for_episodes_by_hand",), ("ours/exact-episodes-bound",),
+    ),
+    Mutant(
+        "lower/varying-linear-without-log-t", CONSTANT, "theory/lower.py",
+        "(80.0 * (1.0 + np.log(T)))", "80.0",
+        "the lower bound for linear rewards and growing budgets has no 1 + log T",
+        (f"{THEORY}::test_the_varying_linear_bound_by_hand",), ("lower/varying-linear",),
+    ),
+    Mutant(
+        "lemmas/shift", CONSTANT, "theory/lemmas.py",
+        "8.0 * gap * gap * math.log(4.0 / 3.0)", "2.0 * gap * gap * math.log(4.0 / 3.0)",
+        "Lemma 8 has 2 log(4/3)ε² in place of 8 log(4/3)ε²",
+        (f"{LEMMAS}::test_lemma_8_bounds_the_kl_of_a_half",), ("lemmas/information",),
+    ),
+    Mutant(
+        "lemmas/roots-halved", CONSTANT, "theory/lemmas.py",
+        "return M + 2.0 * math.sqrt(M * N)", "return M + math.sqrt(M * N)",
+        "the sum of 1/sqrt(n) over asks has sqrt(MN) without the 2",
+        (f"{LEMMAS}::test_sums_over_counts",), ("lemmas/counting",),
+    ),
+    Mutant(
+        "lemmas/potential-halved", CONSTANT, "theory/lemmas.py",
+        "return 2.0 * d * math.log1p(n * L * L / (d * lam))", "return d * math.log1p(n * L * L / (d * lam))",
+        "the elliptical potential has d log(…) in place of 2d log(…)",
+        (f"{LEMMAS}::test_the_elliptical_potential",), ("lemmas/counting",),
+    ),
+    Mutant(
+        "lemmas/self-normalized-without-delta", CONSTANT, "theory/lemmas.py",
+        "math.sqrt(ratio + doubt)", "math.sqrt(ratio)",
+        "the bound on self-normalized sums has no 2 log(1/δ)",
+        (f"{LEMMAS}::test_self_normalized_sums_and_the_radius",), ("lemmas/concentration",),
+    ),
+    Mutant(
+        "lemmas/total-variance", CONSTANT, "theory/lemmas.py",
+        "return Variance(steps, squares - V * V)", "return Variance(steps, squares)",
+        "the variance of a sum of rewards is its second moment",
+        (f"{LEMMAS}::test_the_law_of_total_variance_by_enumeration",), ("lemmas/total-variance",),
     ),
     Mutant(
         "profiles/linear", CONSTANT, "theory/profiles.py",

@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "episodes/squares-once", "learner", "episodic/memory.py",
-        "m.notes[U(cell)].squares += away * (reward - row.average)", "m.notes[U(cell)].squares += away * away",
+        "m.squares[U(cell)] += away * (reward - row.average)", "m.squares[U(cell)] += away * away",
         "deviations are taken from the mean before the answer",
         FOR_UCBVI,
     ),
@@ -150,7 +150,7 @@ MUTANTS = (
     ),
     Mutant(
         "episodes/paper-bar-linear", CONSTANT, "rules/paper.py",
-        "+ 4.0 * cells * (math.log1p(budget) + 1.0) / budget", "+ 1.0 * cells * (math.log1p(budget) + 1.0) / budget",
+        "granted: int, each: float = 4.0) -> float:", "granted: int, each: float = 1.0) -> float:",
         "CBM-UCBVI's bar has SAH(…)/B in place of 4SAH(…)/B",
         (f"{EPISODES}::test_e6_the_threshold_is_the_algorithms",),
         ("constants/ucbvi", "corrections/e6", "ucbvi/budget"),

@@ -143,7 +143,7 @@ MUTANTS = (
         ROWS, ("ours/balanced-oful",),
     ),
     Mutant(
-        "balanced/least-asks-halved", CONSTANT, "rules/balanced.py",
+        "balanced/least-asks-halved", CONSTANT, "rules/exact.py",
         "    return high\n", "    return 0.5 * high\n",
         "with features B₀ is half of what it takes for R2 to promise something",
         (f"{BALANCED}::test_the_least_number_of_asks_by_hand",), ("ours/balanced-oful",),
