@@ -11,7 +11,7 @@ COVERED_DIGESTS = episodic linear simulate
 COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds figures gallery episodes clean
+.PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes clean
 
 run: $(VENV)/ready
 	@echo "== Running every claim of the paper and judging it (about three minutes; an interrupted run resumes)"
@@ -84,6 +84,10 @@ peers: $(VENV)/ready
 worlds: $(VENV)/ready
 	@echo "== Every rule and three simple baselines in every world; judges BalancedMatching and writes docs/worlds.md (about a quarter of an hour on two cores; an interrupted run resumes)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds --document
+
+mutants: $(VENV)/ready postgres
+	@echo "== Mutants: what tests and claims notice; writes docs/mutants.md (about half an hour on two cores; an interrupted run resumes)"
+	$(BIN)/python -m tests.mutants --document
 
 figures: $(VENV)/ready
 	@echo "== Redrawing the figures of the README and the guides, and writing docs/claims.md (full runs: a quarter of an hour on two cores)"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 os.environ.setdefault("SPARINGLY_COMPILE", "first")  # the tests are about compiled code, unless they say otherwise
 
@@ -21,6 +21,7 @@ from sparingly.rules import RULES as KINDS
 from sparingly.tabular.learners import LEARNERS as TABULAR
 
 settings.register_profile("sparingly", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unshrunk", settings.get_profile("sparingly"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("sparingly")
 
 ROOT = Path(__file__).parent.parent

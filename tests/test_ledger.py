@@ -38,6 +38,11 @@ def test_a_cost_just_above_one_is_rounded_up():
     assert sum(ledger.charge(1.0000000009) for _ in range(1000)) == 999
 
 
+def test_a_budget_just_below_one_is_rounded_down():
+    ledger = Ledger(budget=0.9999991)
+    assert (ledger.granted, ledger.charge(1.0)) == (0.999999, False)
+
+
 @pytest.mark.parametrize("amount", [5e12, 10**400])
 def test_finite_budgets_have_an_upper_limit(amount):
     with pytest.raises(InvalidInput):

@@ -322,6 +322,15 @@ def test_greedy_asks_whole_episodes_or_nothing():
     assert agent.ledger.spent == 148  # 150 were granted
 
 
+def test_greedy_acts_with_a_past_policy():
+    """Where the budget does not pay for an episode. The past is changed here, to tell it from the present."""
+    agent = sp.Agent(sp.UCBVI(1, 2, 3, ties="first"), rule=sp.Greedy(), budget=3, seed=0)
+    agent.decide_episode([0, 0, 0], agent.plan()[:, 0])
+    memory = agent._family.memory
+    memory.reservoir.policies[0] = 1 - memory.values.policy.ravel()
+    assert (agent.plan() == 1 - memory.values.policy).all()
+
+
 def test_the_reservoir_is_uniform():
     """After l policies the kept one is each of them with probability 1/l: chi-square, false alarms 1e-6."""
     from scipy.stats import chi2
@@ -481,6 +490,14 @@ def test_regret_is_what_policies_lose():
         problem.optimal_values[0, t % 4] - problem.value(policy)[0, t % 4] for t, policy in enumerate(planned, start=1)
     ]
     np.testing.assert_allclose(r.regret[0], np.cumsum(lost), atol=1e-9)
+
+
+def test_regret_of_the_first_step():
+    """With one step, the regret is the sum of the gaps of what was played; a change of that step must not be missed."""
+    problem = sp.problems.Episodic([[[1.0], [1.0]]], [[0.2, 0.7]], horizon=1, initial=0, rewards="fixed")
+    r = sp.simulate(problem, sp.UCBVI(1, 2, 1, scale=0.1), sp.Always(), math.inf, rounds=200, runs=1)
+    assert r.regret[0, -1] == pytest.approx(0.5 * r.plays[0, 0, 0, 0])
+    assert 0 < r.plays[0, 0, 0, 0] < 200
 
 
 def test_adversaries_may_pick_initial_states_and_budgets():

@@ -14,7 +14,7 @@ import sparingly as sp
 from sparingly.ledger import UNIT
 from sparingly.linear import round as linear
 from sparingly.linear.family import LinearFamily, make_memory
-from sparingly.linear.memory import open_memory
+from sparingly.linear.memory import SAMPLED, open_memory
 from sparingly.rules.exact import exact_bar, potential
 from sparingly.rules.paper import paper_bar
 from tests.conftest import RULES, interpreted, same
@@ -117,6 +117,27 @@ def test_the_simple_radius_grows_with_the_rounds():
     assert 0 < agent.ledger.spent <= 20
 
 
+def test_scores_by_hand():
+    """(UCB of the runner-up − LCB of x) · Σ ⟨z, V⁻¹x⟩²/(1 + ‖x‖²), over the last 32 rows z that were proposed."""
+    random, d = np.random.default_rng(0), 3
+    agent, V, rows = sp.Agent(sp.OFUL(d, scale=0.5, ties="first"), budget=40, seed=0), np.eye(d), []
+    for _ in range(100):
+        X, bonus = random_rows(random, 4, d) * random.uniform(0.3, 1, (4, 1)), 0.5 * agent.radius
+        inverse, values = np.linalg.inv(V), X @ agent.theta
+        norms = np.sqrt(np.einsum("ij,jk,ik->i", X, inverse, X))
+        indices = values + bonus * norms
+        a = int(np.argmax(indices))
+        rows = [*rows, X[a]][-SAMPLED:]
+        overlap = max(np.delete(indices, a)) - (values[a] - bonus * norms[a])
+        expected = overlap * ((np.array(rows) @ inverse @ X[a]) ** 2).sum() / (1 + norms[a] ** 2)
+        decision = agent.decide(X)
+        assert agent._family.memory.pace.state[0].score == pytest.approx(expected, rel=1e-6)
+        if decision.ask:
+            V += np.outer(X[a], X[a])
+            agent.observe(decision.id, float(random.normal()))
+    assert agent.ledger.spent > 10
+
+
 def test_greedys_reservoir_is_uniform_and_holds_what_it_says():
     """After l policies the kept one is each of them with probability 1/l (chi-square, false alarms 1e-6), as it was."""
     from scipy.stats import chi2
@@ -132,6 +153,25 @@ def test_greedys_reservoir_is_uniform_and_holds_what_it_says():
         np.testing.assert_allclose([*policy[:2], policy[-1]], past[int(reservoir.since[0]) - 1], rtol=1e-12)
         kept[reservoir.since[0] - 1] += 1
     assert ((kept - 300) ** 2 / 300).sum() < chi2.ppf(1 - 1e-6, 3)
+
+
+def test_greedy_acts_with_a_past_policy():
+    """Where the budget does not pay. The past is changed here, to tell it from the present."""
+    agent = sp.Agent(sp.OFUL(2, ties="first"), rule=sp.Greedy(), budget=1, seed=0)
+    agent.observe(agent.decide(np.eye(2)).id, 1.0)
+    for row in (0, 1):
+        agent._family.memory.reservoir.policies[0].view(np.float64)[:2] = 100 * np.eye(2)[row]
+        assert agent.decide(np.eye(2)).action == row
+
+
+def test_out_of_budget_the_best_estimate_is_played():
+    """⟨x, θ̂⟩ decides, without the bonus, which is larger in the direction that nobody has asked about."""
+    for explore, row in (("asked", 0), ("always", 1)):
+        agent = sp.Agent(sp.OFUL(2), rule=sp.Never(explore=explore), budget=0, seed=0)
+        for _ in range(20):
+            linear.learn(agent._family.words, np.array([1.0, 0.0]), 0.5)
+            linear.count_ask(agent._family.words, None, np.array([1.0, 0.0]), UNIT)
+        assert agent.decide(np.eye(2)).action == row
 
 
 def test_e4_nothing_is_asked_while_the_bar_is_above_one():
@@ -249,7 +289,8 @@ def test_r2_with_costs_is_its_definition(seed, d, asks, left, price, factor):
 
 
 def test_free_asks_do_not_raise_the_bar():
-    agent = sp.Agent(sp.OFUL(2, costs=[0, 1]), rule=sp.ExactMatching(), budget=10, seed=0)
+    """Three units pay for four asks of width 0.85; with the free ones counted the bar would be 2."""
+    agent = sp.Agent(sp.OFUL(2, costs=[0, 1]), rule=sp.ExactMatching(), budget=3, seed=0)
     for _ in range(3_000):  # the second action is of no use, so that the first is played
         assert agent.decide(np.array([[1.0, 0.0], [0.0, 0.0]])).ask
     assert agent.ledger.spent == 0

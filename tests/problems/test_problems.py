@@ -39,14 +39,15 @@ def test_bad_parameters(make):
         make()
 
 
-def taken(source, contexts, rounds, grew=None):
+def taken(source, contexts, rounds, grew=None, first=1):
     tape = source.tape(np.random.default_rng(0), contexts)
     grew = np.zeros(rounds, dtype=bool) if grew is None else grew
-    return np.broadcast_to(tape.take(1, rounds, grew), (rounds,))
+    return np.broadcast_to(tape.take(first, rounds, grew), (rounds,))
 
 
 def test_contexts():
     assert taken(sp.contexts.Given([2, 0, 1]), 3, 7).tolist() == [2, 0, 1, 2, 0, 1, 2]
+    assert taken(sp.contexts.Given([2, 0, 1]), 3, 4, first=5).tolist() == [0, 1, 2, 0]
     grew = np.array([True, False, False, True])
     assert taken(sp.contexts.WhenBudgetGrows(grows=1, still=0), 2, 4, grew).tolist() == [1, 0, 0, 1]
     assert taken(sp.contexts.Iid(), 1, 5).tolist() == [0] * 5

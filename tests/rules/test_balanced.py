@@ -24,10 +24,12 @@ from hypothesis import strategies as st
 
 import sparingly as sp
 from sparingly.ledger import UNIT
-from sparingly.reasons import FREE, RESERVED, SPENT, STEP, WAITING
-from sparingly.rules.balanced import PARTS, reserve_of
+from sparingly.numba_support import from_python
+from sparingly.protocol import Units
+from sparingly.reasons import FREE, RESERVED, SETTLED, SPENT, STEP, WAITING
+from sparingly.rules.balanced import PARTS, reserve_of, rounds_left
 from sparingly.rules.exact import least_asks
-from sparingly.rules.pacing import UNKNOWN
+from sparingly.rules.pacing import PACE, UNKNOWN, Pace, fresh_pace, reason_to_spend
 from sparingly.saving import dumps, loads
 
 Pick = Callable[[int], int]  # one of 0, …, n − 1, as the adversary likes
@@ -420,6 +422,55 @@ def test_what_is_left_after_taking_back_can_be_saved():
         again = loads(dumps(agent))
         assert pace(again).gain == pytest.approx(0.0, abs=1e-9)
         assert pace(again).length == pytest.approx(0.0, abs=1e-9)
+
+
+def test_visited_cells_share_the_free_part():
+    """Without a reserve, (n + 1)·C' ≤ B = 10 with C' of the cells that were visited: five asks for each of two."""
+    agent = sp.Agent(sp.UCBVI(2, 1, 1), sp.BalancedMatching(reserve=0.0), budget=10, seed=0)
+    asks = [bool(agent.decide_episode([s], [0])[0]) for s in (0, 0, 0, 0, 1, 0, 0, 0)]
+    assert asks == [True] * 6 + [False] * 2
+
+
+def test_one_context_cannot_have_the_whole_free_part():
+    """The only context of ten that comes: at most sqrt(v·B/C) asks about an arm after v visits, 87 after 500."""
+    agent, random = sp.Agent(sp.UCB1(2, contexts=10), budget=300, seed=0), np.random.default_rng(0)
+    for t in range(1, 1_001):
+        d = agent.decide(context=0)
+        if d.ask:
+            agent.observe(d.id, float(random.random() < 0.5))
+        assert agent.asked.max() <= max(300 / 20, math.sqrt(t / 2 * 300 / 20)) + 1
+    assert agent.asked.max() > 50
+
+
+@pytest.mark.parametrize(("round", "left"), [(1, 300.0), (300, 1.0), (400, 1.0)])
+def test_a_horizon_spreads_what_is_left(round, left):
+    question = sp.Question(round, 0, 1.0, 1.0, 1.0, 1.0, 0.0, 4)
+    for horizon, expected in ((300, left), (None, math.inf)):
+        rule = sp.BalancedMatching(horizon=horizon)
+        assert from_python(rounds_left)(rule.parameters, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("score", "first", "free", "left", "reason"),
+    [
+        (8.0, 0, 2, 1, FREE),  # a quarter comes in each round, and a little is left: two of eight rounds
+        (6.0, 0, 2, 1, FREE),
+        (5.0, 0, 2, 1, WAITING),
+        (5.0, 1_000, 1_002, 1, WAITING),  # what was there from the start does not come in
+        (5.0, 0, 2, 64, FREE),  # half of what is waiting is spent in 64 rounds: 3/4 of the rounds
+        (1.0, 0, 2, 64, WAITING),
+        (2.0, 0, 2, 0, SPENT),
+        (-2.0, 0, 2, 64, SETTLED),
+    ],
+)
+def test_which_rounds_the_free_part_pays_for(score, first, free, left, reason):
+    """Scores were 1, …, 8. As large a share of the best rounds as (what comes in + what is left/128)/cost."""
+    state = np.zeros(1, dtype=PACE)
+    fresh_pace(state)
+    state["first"], state["seen"] = first * UNIT, 8
+    pace = Pace(state, np.arange(1.0, 9.0))
+    question = sp.Question(9, 0, 1.0, 1.0, 1.0, 1.0, 0.0, 4, Units(UNIT, UNIT, UNIT, 0), score=score, pace=pace)
+    assert from_python(reason_to_spend)(question, free * UNIT, left * UNIT, math.inf) == reason
 
 
 def test_a_settled_round_is_asked_about_from_the_reserve_only():

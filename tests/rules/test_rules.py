@@ -45,6 +45,8 @@ def test_e2_the_better_rule_of_the_papers_remark_overspends():
 @given(st.integers(0, 10**6), st.integers(0, 10**9), st.integers(1, 10**4))
 def test_exact_matching_is_r1(asked, budget, total):
     assert ask(sp.ExactMatching(), asked, budget, total) == ((asked + 1) * total <= budget)
+    exactly = (asked + 1) * total
+    assert ask(sp.ExactMatching(), asked, exactly, total) and not ask(sp.ExactMatching(), asked, exactly - 1e-6, total)
 
 
 @given(st.integers(0, 300), st.integers(0, 20_000), st.integers(1, 50))
@@ -61,6 +63,13 @@ def test_generic_matching_is_its_interval_form(asked, budget, alpha, beta):
     bar = alpha * math.sqrt(math.log(M * t)) * budget ** (beta - 1)
     assume(abs(ci - bar) > 1e-6 * ci)
     assert ask(sp.Matching(alpha, beta), asked, budget, 1.0) == (ci >= bar)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "budget"), [(0.5, 0.5, 16), (2.0, 0.25, 81), (1.0, 1.0, 5)])
+def test_generic_matching_with_features_is_its_bar(alpha, beta, budget):
+    """‖x‖ ≥ α B^(β−1), as a threshold on the widths 2·l·‖x‖."""
+    agent = sp.Agent(sp.OFUL(2), sp.Matching(alpha, beta), budget=budget, seed=0)
+    assert agent.threshold == pytest.approx(2 * agent.radius * alpha * budget ** (beta - 1))
 
 
 def limit(rule: sp.Rule, granted: int, total: int) -> int:

@@ -25,7 +25,7 @@ from sparingly.agent import Agent
 from sparingly.serve import postgres as postgres_module
 from sparingly.serve import store as store_module
 from sparingly.serve import writer
-from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.live_agent import LiveAgent, paused
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import FILE, SqliteStore
 from sparingly.serve.store import StorageError, Store
@@ -556,6 +556,24 @@ def test_the_ledger_has_the_last_word(make, monkeypatch):
             check_unavailable(await made.decide("agent", "e2"))
             check_unavailable(await made.decide("agent", "e3", defer=True))
             await check_log(made, "e0", "e1")
+
+    run(scenario())
+
+
+def test_what_another_has_written_is_not_overwritten(make):
+    """Counters from before a change of someone else are refused, and with them all that goes into their log."""
+
+    async def scenario() -> None:
+        store = make()
+        async with inside(store) as made:
+            await made.put("agent")
+            found, now = store.begin(["agent"])
+            store.write(paused(found["agent"], now))
+            store.commit()
+            store.begin(["agent"])
+            with pytest.raises(StorageError, match="not what it was a moment ago"):
+                store.write(paused(found["agent"], now))
+            store.rollback()
 
     run(scenario())
 

@@ -59,6 +59,17 @@ def test_a_setting_can_be_given():
         assert value(own.url(), "show max_connections") == "7"
 
 
+def test_commits_are_durable_whatever_the_server_does():
+    """A test cannot cut the power, so it looks at the setting."""
+    with server(synchronous_commit="off") as own:
+        store = PostgresStore(own.url())
+        store.open()
+        store.begin([])
+        assert store.run("SHOW synchronous_commit").fetchone()[0] == "on"
+        store.rollback()
+        store.close()
+
+
 def test_without_it_ci_fails_and_others_may_leave_it_out(monkeypatch, tmp_path):
     """With a script that finds nothing."""
     monkeypatch.delenv("SPARINGLY_NO_POSTGRES", raising=False)

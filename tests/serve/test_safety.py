@@ -10,11 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sparingly.saving import dumps
 from sparingly.serve import connections, store, writer
 from sparingly.serve.app import Service
+from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.sqlite import SqliteStore
 from tests.serve.serving import running, serving
 from tests.serve.test_api import ARMS, LINEAR, ROWS, ask, driving
+from tests.serve.test_model import Driver
 
 TOKEN = "a-token-of-thirty-two-characters"
 
@@ -171,6 +174,29 @@ def test_answers_are_the_same_after_a_restart(tmp_path):
         assert ask(driver, "GET", "/v1/agents/two/estimates") == estimates
 
 
+def test_the_log_alone_gives_the_agent_again(tmp_path):
+    """With what is rare in the random walks of the model: a release, and an answer that is too late to be learnt."""
+    driver = Driver(lambda clock: SqliteStore(tmp_path, clock), 1)
+    try:
+        keep = {"close_after": 5.0, "late": "keep"}
+        ask(driver, "PUT", "/v1/agents/one", {**ARMS, "rule": {"type": "Always"}, "unanswered": keep}, 201)
+        for event, defer in (("held", True), ("late", False), ("open", False)):
+            body = {"event_id": event, "context": "x", "defer": defer}
+            assert ask(driver, "POST", "/v1/agents/one/decisions", body)["ask"]
+        ask(driver, "POST", "/v1/agents/one/decisions/held/release")
+        driver.now += 10_000_000
+        assert not ask(driver, "POST", "/v1/agents/one/decisions/late/feedback", {"reward": 2.0})["learned"]
+        with driver.services[0].store.reader() as read:
+            record = store.read_agents(read, "one")[0]
+            records = list(store.read_log(read, record.id, 0, record.seq))
+        replayed, live = LiveAgent.load(record), driver.services[0].writer.live_agent(record)
+        replayed.apply(records)
+        assert dumps(replayed.agent) == dumps(live.agent)
+        assert (live.agent.asked.sum(), live.agent.answered.sum()) == (2, 0)
+    finally:
+        driver.close()
+
+
 def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
     with driving(tmp_path) as driver:
@@ -190,6 +216,21 @@ def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
         assert len(ask(driver, "GET", "/v1/agents/one/decisions?payload=false")["events"]) == 7
         lines = driver.call(0, "GET", "/v1/agents/one/log")[1].splitlines()
         assert [json.loads(text)["seq"] for text in lines] == list(range(8))
+
+
+def test_a_chunk_of_the_log_is_limited_in_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
+    with driving(tmp_path) as driver:
+        ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
+        for t in range(4):
+            body = {"event_id": f"e{t}", "context": "x", "payload": "x" * 400}
+            ask(driver, "POST", "/v1/agents/one/decisions", body)
+        with driver.services[0].store.reader() as read:
+            chunks, after = [], 0
+            while after < 4:
+                records, after = store.read_log_chunk(read, 1, after, 4)
+                chunks.append([record.seq for record in records])
+    assert chunks == [[1, 2], [3, 4]]
 
 
 def test_agents_are_listed_by_pages_that_are_limited_in_bytes(tmp_path, monkeypatch):

@@ -94,3 +94,23 @@ def test_files_are_for_their_owner_alone(tmp_path, capsys):
     names = modes(folder)
     assert names.pop("data") == 0o755 and set(names.values()) == {0o600}
     assert f"others can look into {folder}" in capsys.readouterr().err
+
+
+def test_commits_are_durable(tmp_path):
+    """On disk before the answer is sent: a test cannot cut the power, so it looks at the settings."""
+    store = opened(tmp_path)
+    assert store.run("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+    assert store.run("PRAGMA journal_mode").fetchone()[0] == "wal"
+    store.close()
+
+
+def test_a_snapshot_never_goes_back(tmp_path):
+    """Of two processes the slower one may save the older snapshot last."""
+    store = opened(tmp_path)
+    store.begin([])
+    store.run("PRAGMA defer_foreign_keys = 1")
+    for seq, body in ((3, "old"), (5, "new"), (4, "late"), (5, "again")):
+        store.save_snapshot(1, seq, body)
+    assert store.snapshot(1) == (5, "new")
+    store.rollback()
+    store.close()

@@ -115,6 +115,7 @@ def test_results_depend_on_the_seed_alone():
     same(small(), small())
     assert not np.array_equal(small().regret, small(seed=1).regret)
     np.testing.assert_array_equal(small(runs=4).regret[:2], small(runs=2).regret)
+    assert len(np.unique(small().regret[:, -1])) > 1
 
 
 def test_rules_meet_the_same_world():
@@ -126,9 +127,10 @@ def test_rules_meet_the_same_world():
         np.testing.assert_array_equal(r.plays.sum(axis=2), runs[0].plays.sum(axis=2))
 
 
-def test_long_tapes_are_read_in_blocks():
+@pytest.mark.parametrize("adversary", ["contexts", "budget"])
+def test_long_tapes_are_read_in_blocks(adversary):
     """More rounds than a block: contexts and budgets go on where they stopped."""
-    problem, budget = sp.problems.greedy_trap("budget")
+    problem, budget = sp.problems.greedy_trap(adversary)
     options = {"rounds": 40_000, "runs": 1, "checkpoints": 7}
     fast = sp.simulate(problem, sp.UCB1(2, 2), sp.PaperMatching(), budget, **options)
     same(fast, sp.simulate(problem, sp.UCB1(2, 2), sp.PaperMatching(), budget, path="agent", **options))
@@ -140,6 +142,16 @@ def test_checkpoints():
     assert small(checkpoints=1).rounds.tolist() == [2000]
     assert small(rounds=3, checkpoints=200).rounds.tolist() == [1, 2, 3]
     assert small(checkpoints=[5, 7]).rounds.tolist() == [5, 7]
+
+
+def test_the_record_is_of_its_rounds():
+    """The first arm is always played, and loses 1; B(t) = 2t."""
+    problem, learner = sp.problems.Arms([0, 1], rewards="fixed"), sp.UCB1(2, ties="first")
+    for path in ("fast", "plain", "agent"):
+        r = sp.simulate(
+            problem, learner, sp.Never(), sp.budgets.Linear(2), rounds=9, runs=1, checkpoints=[1, 4, 9], path=path
+        )
+        assert (r.regret[0].tolist(), r.budget[0].tolist()) == ([1, 4, 9], [2, 8, 18])
 
 
 def test_frame():

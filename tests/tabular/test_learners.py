@@ -102,6 +102,38 @@ def test_level_of_a_single_arm_is_finite():
     assert [agent.decide().ask for _ in range(5)] == [True, True, True, False, False]
 
 
+def test_estimates_by_hand():
+    """(Σ + ½)/(n + 1), for what is played unasked: 0.75 after one good answer, 0.85 after eight of nine, 0.5 untried.
+
+    An arm whose asks nobody has answered comes last, also after two bad answers, 0.17.
+    """
+    agent = sp.Agent(sp.UCB1(4, contexts=2, ties="first"), sp.Never(), budget=0, seed=0)
+    for context, arm, answers in ((0, 0, [1.0]), (0, 1, [1.0] * 8 + [0.0]), (1, 0, [0.0, 0.0]), (1, 1, [])):
+        for reward in answers:
+            agent._family.learn((context, arm), reward)
+        if not answers:
+            agent._family.count_ask(context, arm)
+    assert [agent.decide(context).action for context in (0, 1)] == [1, 2]
+
+
+def test_scores_by_hand():
+    """(UCB of the runner-up − LCB of the arm, at most 2) · visits of the context/(n + 1)²."""
+    agent, random = sp.Agent(sp.UCB1(3, contexts=2, ties="first"), budget=60, seed=0), np.random.default_rng(0)
+    seen, negative = [0, 0], 0
+    for _ in range(300):
+        u = int(random.random() < 0.2)
+        seen[u] += 1
+        indices, means, n = agent.indices(u), np.nan_to_num(agent.means[u]), agent.asked[u]
+        a = int(np.argmax(indices))
+        overlap = min(max(np.delete(indices, a)) - (2 * means[a] - indices[a]), 2.0)
+        d = agent.decide(u)
+        assert agent._family.memory.pace.state[0].score == pytest.approx(overlap * seen[u] / (n[a] + 1) ** 2, rel=1e-9)
+        negative += overlap < 0
+        if d.ask:
+            agent.observe(d.id, float(random.random() < (0.9, 0.2, 0.1)[d.action]))
+    assert agent.asked.min() > 1
+
+
 def test_ties_first_and_random():
     first = sp.Agent(sp.UCB1(arms=4, ties="first"), rule=sp.Never(), seed=0)
     assert {first.decide().action for _ in range(50)} == {0}

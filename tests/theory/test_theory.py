@@ -187,6 +187,8 @@ def test_r3_is_r1_or_r2_with_less_budget(reserve):
         np.testing.assert_array_equal(g(small[small <= least / reserve], 4), f(0 * small[small <= least / reserve], 4))
         if reserve < 1.0:
             np.testing.assert_allclose(g(large, 4), f(reserve * large, 4), rtol=1e-12)
+        else:  # all but B₀ is reserved, however large the budget is
+            np.testing.assert_allclose(g(large / 40 + 0.3, 4), f(large / 40 + 0.3 - least, 4), rtol=1e-12)
         between = middle[middle <= least / (reserve * (1 - reserve) or 0.1)]
         np.testing.assert_allclose(g(between, 4), f(np.maximum(between - least / reserve - 1e-6, 0), 4), rtol=1e-6)
 
