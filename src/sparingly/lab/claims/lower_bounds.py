@@ -121,7 +121,7 @@ def unit_costs(runner: Runner, arms: int, budget: int, rounds: int, runs: int) -
     "With costs c(a) and a budget B, some bandit costs any policy at least min(T sqrt(Σc/(B(1+log A))), T)/140.",
     source="Proposition 2 (lower bound, arm-dependent costs)",
     judged=IN_EXPECTATION,
-    quick={"costs": (6.0, 3.0, 2.0, 1.0), "budget": 16, "rounds": 3_000_000, "runs": 60},
+    quick={"costs": (6.0, 3.0, 2.0, 1.0), "budget": 16, "rounds": 3_000_000, "runs": 140},
     full={"costs": (12.0, 6.0, 4.0, 3.0, 2.0, 1.0), "budget": 30, "rounds": 10_000_000, "runs": 100},
 )
 def arm_costs(runner: Runner, costs: Sequence[float], budget: int, rounds: int, runs: int) -> Evidence:
@@ -160,8 +160,8 @@ def varying_budget(
     "With at most B asks, some linear bandit on [−1, 1]^d costs any policy at least dT/(80 sqrt B).",
     source="Proposition 4 (lower bound, linear bandits)",
     judged=JUDGED,
-    quick={"dim": 2, "budget": 4, "rounds": 20_000, "runs": 250},
-    full={"dim": 3, "budget": 9, "rounds": 100_000, "runs": 400},
+    quick={"dim": 2, "budget": 4, "rounds": 10_000, "runs": 400},
+    full={"dim": 3, "budget": 9, "runs": 400},
 )
 def linear(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
     bar = lower.linear(rounds, dim, budget) * np.arange(1, rounds + 1) / rounds  # for T < B it would say nothing
