@@ -14,7 +14,7 @@ files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 .PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes clean
 
 run: $(VENV)/ready
-	@echo "== Running every claim of the paper and judging it (about three minutes; an interrupted run resumes)"
+	@echo "== Running every claim of the paper and judging it (three to four minutes; an interrupted run resumes)"
 	$(BIN)/sparingly reproduce --quick --out results/reproduce/quick
 
 test: $(VENV)/ready browser postgres

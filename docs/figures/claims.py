@@ -42,6 +42,9 @@ The *margin* of a check is how many times the bar is from what was measured, tak
 farther away; for a slope, the factor that the distance makes over the whole range. By so large a factor a constant may
 be wrong unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and *vacuous* beyond, or if
 nothing could pass its bar. Equalities, and amounts that are held against 0, have no margin.
+
+A claim that is true can still fail, where the data leave one of its checks open. How likely that is depends on how far
+the interval ends from the bar; `python -m benchmarks.claim_seeds` runs the quick claims with ten seeds and counts.
 """
 COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
 

@@ -184,7 +184,7 @@ def declined_early(runner: Runner, means: Floats, script: Script, rounds: int, s
     source="R3, docs/paper.md",
     judged="No cell is declined with n < κ, in any round of a run against each adversary (exact); the regret over that "
     "of exact matching, over paired runs; no refusals (exact).",
-    quick={"contexts": 20, "arms": 5, "asks": 20_000, "rounds": 200_000, "trap_rounds": 20_000, "runs": 120},
+    quick={"contexts": 20, "arms": 5, "asks": 20_000, "rounds": 200_000, "trap_rounds": 20_000, "runs": 240},
     full={"trap_rounds": 200_000, "runs": 400},
 )
 def starves_not(

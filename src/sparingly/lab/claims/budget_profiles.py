@@ -43,7 +43,7 @@ def _evidence(*parts: tuple[list[Check], Panel]) -> Evidence:
     judged=JUDGED,
     quick={
         "arms": 5, "rate": 0.1, "horizons": HORIZONS, "rounds": 1_024_000, "rates": (1 / 640, 1 / 80, 1 / 10),
-        "runs": 800,
+        "runs": 1_100,
     },
     full={"horizons": LONGER, "rounds": 4_096_000, "rates": (1 / 2_560, 1 / 640, 1 / 160, 1 / 40, 1 / 10)},
 )  # fmt: skip
@@ -62,7 +62,7 @@ def linear(
     "If B(t) = t^c, the regret is of the order sqrt(A) T^(1 − c/2).",
     source="Example 1, polynomial budget",
     judged=JUDGED + " The budget is a multiple of t^c that is the same for the first horizon, whatever c is.",
-    quick={"arms": 5, "powers": (0.4, 0.6), "first": 1_600, "horizons": HORIZONS, "runs": 1_400},
+    quick={"arms": 5, "powers": (0.4, 0.6), "first": 1_600, "horizons": HORIZONS, "runs": 2_000},
     full={"powers": (0.4, 0.6, 0.8), "horizons": LONGER},
 )
 def polynomial(

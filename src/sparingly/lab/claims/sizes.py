@@ -283,7 +283,7 @@ def leading_bonuses(
     "the logarithm of the ratio of their sums over log H must be ½ from above and from below, up to a factor of "
     f"{FACTOR:g} over the range. The regrets themselves cannot show it: see the note.",
     quick={"horizons": (4, 8, 16, 32), "scale": 1e-8, "episodes": 200, "runs": 12},
-    full={"horizons": (4, 8, 16, 32, 64), "episodes": 1_000, "runs": 20},
+    full={"horizons": (4, 8, 16, 32, 64), "episodes": 400, "runs": 16},
 )
 def gain_in_horizon(
     runner: Runner, horizons: Sequence[int], scale: float, episodes: int, runs: int
