@@ -212,7 +212,9 @@ def test_the_document_holds_what_the_command_wrote():
     _, begun, rest = text.partition(report.BEGIN)
     written, ended, _ = rest.partition(report.END)
     assert begun and ended and "`python -m benchmarks.peers --document`" in written
-    assert all(f"| {c.name} |" in written for c in everybody())
+    assert all(
+        f"| {c.name} |" in written for c in everybody() if c.module != "sparingly"
+    )  # ours are of today: above them
 
 
 def test_labels_are_told_only_where_there_are_labels(lines):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random as dice
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -240,10 +241,12 @@ def run_rule(world: World, problem: Any, rule: Any, seed: int, by_rounds: bool =
         player = AgentPlayer(world.learner_of(problem), rule, seeds, getattr(problem, "costs", None))
         return play(stage_for(world, problem, seed), player, world.answers, silence(world, seed))
     start = time.perf_counter()
-    result = sp.simulate(
-        problem, world.learner, rule, world.budget, rounds=world.rounds, runs=1, seed=seed, jobs=1, progress=False,
-        checkpoints=CHECKPOINTS, spacing="linear",
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sp.BudgetWarning)  # worlds have budgets that are too small for some rules
+        result = sp.simulate(
+            problem, world.learner, rule, world.budget, rounds=world.rounds, runs=1, seed=seed, jobs=1, progress=False,
+            checkpoints=CHECKPOINTS, spacing="linear",
+        )  # fmt: skip
     seconds, regret = time.perf_counter() - start, float(result.regret[0, -1])
     spent, budget = float(result.spent[0, -1]), float(result.budget[0, -1])
     over = max(float((result.spent - result.budget).max()), 0.0)

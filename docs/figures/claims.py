@@ -1,6 +1,6 @@
 """Draws the README's three figures, puts the verdicts' counts into it and writes docs/claims.md.
 
-All from what `sparingly reproduce --full` has measured.
+All from what `sparingly reproduce --full` has measured; with `--quick`, from the quick runs, and the figures stay as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from sparingly.lab.claims_report import grouped
 from sparingly.lab.formatting import bar, number, value_and_interval
 
 HERE = Path(__file__).parent
-RESULTS = Path("results/reproduce/full/claims.json")
+MODE = "quick" if sys.argv[1:] == ["--quick"] else "full"
+RESULTS = Path(f"results/reproduce/{MODE}/claims.json")
 FIGURES = {  # file: claim, which of its panels
     "trap.png": ("greedy/adversarial-contexts", 0),
     "rates.png": ("profiles/polynomial", 1),
@@ -28,8 +29,8 @@ FIGURES = {  # file: claim, which of its panels
 HEAD = """# Every claim, run and judged
 
 `sparingly reproduce` runs the claims of the paper, the corrections to it and the claims for our own rules, and judges
-each. This page is what `make figures` wrote after `sparingly reproduce --full --seed {seed}`, which also makes the
-report with all figures and parameters, `results/reproduce/full/report.html`.
+each. This page is what {command} wrote after `sparingly reproduce --{mode} --seed {seed}`, which also makes
+the report with all figures and parameters, `results/reproduce/{mode}/report.html`.
 
 A claim *holds* if every check of it was shown, *holds as corrected* if the paper's own wording failed a check while
 every check of the corrected wording was shown, and *fails* otherwise: one check that the data leave open is enough.
@@ -51,12 +52,12 @@ COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
 
 def main() -> None:
     if not RESULTS.exists():
-        sys.exit(f"{RESULTS} is not there: run `sparingly reproduce --full` first")
+        sys.exit(f"{RESULTS} is not there: run `sparingly reproduce --{MODE}` first")
     records = {data["id"]: ClaimRecord.from_json(data) for data in json.loads(RESULTS.read_text(encoding="utf-8"))}
     missing = [name for name in CLAIMS if name not in records]
     if missing:
-        sys.exit(f"{RESULTS} lacks {', '.join(missing)}: run `sparingly reproduce --full`")
-    for file, (claim, place) in FIGURES.items():
+        sys.exit(f"{RESULTS} lacks {', '.join(missing)}: run `sparingly reproduce --{MODE}`")
+    for file, (claim, place) in FIGURES.items() if MODE == "full" else ():
         panel_picture(records[claim].evidence.panels[place], HERE / file, records[claim].seed)
     (HERE.parent / "claims.md").write_text(page(list(records.values())), encoding="utf-8")
     readme = HERE.parent.parent / "README.md"
@@ -78,7 +79,9 @@ PLURAL = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "
 
 def page(records: list[ClaimRecord]) -> str:
     """All verdicts, and behind a fold all checks."""
-    lines = [HEAD.format(seed=records[0].seed, sharp=SHARP, loose=LOOSE), f"**{told(records)}.**", ""]
+    command = "`make figures`" if MODE == "full" else "`python docs/figures/claims.py --quick`"
+    head = HEAD.format(command=command, mode=MODE, seed=records[0].seed, sharp=SHARP, loose=LOOSE)
+    lines = [head, f"**{told(records)}.**", ""]
     lines += [f"Checks with a margin: {power_words(check for record in records for check in record.evidence.checks)}."]
     lines += [""]
     for heading, group in grouped(records).items():

@@ -72,7 +72,7 @@ class Agent:
     >>> agent = Agent(UCB1(arms=2), budget=10, seed=1, actions=["small", "large"], rewards=(1, 5))
     >>> d = agent.decide()
     >>> d.action, d.index, d.ask
-    ('large', 1, True)
+    ('small', 0, True)
     >>> agent.observe(d, reward=4)
     >>> agent.ledger
     Ledger(granted=10, spent=1, refused=0)

@@ -198,7 +198,7 @@ def names_own_parts(kind: Any) -> bool:
 _unkept: list[str] = []  # functions whose compiled code cannot be kept
 
 
-UNCOMPILED = ("lab", "serve", "theory", "cli.py")  # parts of the package without compiled functions
+UNCOMPILED = ("lab", "serve", "cli.py")  # parts of the package without compiled functions
 
 
 def forget_stale_code() -> None:

@@ -412,7 +412,15 @@ def test_the_script_meets_every_kind_of_answer():
     assert {200, 201, 400, 401, 404, 405, 409, 413, 415, 421, 422, 431} <= {answer["status"] for answer in recorded}
     bodies = [answer["body"] for answer in recorded if isinstance(answer["body"], dict)]
     reasons = {body["reason"] for body in bodies if "reason" in body}
-    wanted = {"width_reaches_threshold", "below_threshold", "reserve", "worth_it", "budget_exhausted", "paused"}
+    wanted = {
+        "width_reaches_threshold",
+        "below_threshold",
+        "reserve",
+        "worth_it",
+        "better_rounds",
+        "budget_exhausted",
+        "paused",
+    }
     assert reasons == wanted
     statuses = {found["status"] for body in bodies for found in body.get("events", [])}
     assert statuses == {"not_asked", "open", "answered", "unanswered", "released", "expired"}

@@ -167,11 +167,12 @@ def test_frame():
 
 @dataclasses.dataclass(frozen=True)
 class PythonUCB1:
-    """UCB1 written by a user, in plain Python."""
+    """UCB1 written by a user, in plain Python. `untried`: the mean of an arm without asks, 1 if a rule explores by asks."""
 
     arms: int
     contexts: int = 1
     costs: object = None
+    untried: float = 0.0
 
     def start(self):
         shape = (self.contexts, self.arms)
@@ -180,7 +181,8 @@ class PythonUCB1:
     def choose(self, state, context, round, random):
         n = np.maximum(state["count"][context], 1)
         level = np.sqrt(1.5 * np.log(max(self.arms * self.contexts * round, 2)))
-        return int(np.argmax(state["total"][context] / n + level * (1 / np.sqrt(n))))
+        mean = np.where(state["count"][context] > 0, state["total"][context] / n, self.untried)
+        return int(np.argmax(mean + level * (1 / np.sqrt(n))))
 
     def exploit(self, state, context, action):
         count, total = state["count"][context], state["total"][context]
@@ -205,7 +207,8 @@ def test_parts_in_plain_python_give_the_same_trajectories(rule):
         contexts, arms = problem.shape
         options = {"rounds": 300, "runs": 2, "checkpoints": range(1, 301)}
         budget = sp.budgets.Linear(0.3)
-        own = sp.simulate(problem, PythonUCB1(arms, contexts), rule, budget, **options)
+        untried = 1.0 if rule.explore == "asked" and not rule.reduction else 0.0
+        own = sp.simulate(problem, PythonUCB1(arms, contexts, untried=untried), rule, budget, **options)
         ours = sp.simulate(problem, sp.UCB1(arms, contexts, ties="first"), rule, budget, **options)
         if rule.paced and contexts > 1:  # the scores of rounds need the indices of a compiled learner
             assert (own.asked <= own.budget).all()

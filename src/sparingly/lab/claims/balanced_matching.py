@@ -109,7 +109,7 @@ def balanced_oful(
     more, shown = within_budget(runner, problem, learner, BalancedMatching(), horizon, few)
     for label, budget in {"B = t/10": Steady(0.1), "all at once": Fixed(horizon / 20)}.items():
         more.append(_spent(runner, f"random features, {label}", problem, learner, budget, horizon, few, 0.7))
-    drive = directions_in_turn(OFUL, dim, 40.0 * dim, 400, arms=2)
+    drive = directions_in_turn(OFUL, dim, 40.0 * dim, 1_000, arms=2)
     more += nearly_all(runner, BalancedMatching(), drive, 30)
     return Evidence((*checks, *more), (*panels, shares(shown)))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from sparingly.errors import BudgetWarning
 from sparingly.simulation.simulate import Simulation, simulate
 
 Policy = tuple[Any, Any]  # learner, rule
@@ -35,10 +37,12 @@ class Runner:
         """Like `sparingly.simulate`; `stream` numbers independent repetitions with the same seed."""
         learner, rule = self.change(learner, rule)
         self.tell(f"{type(rule).__name__}, {rounds:,} rounds × {runs:,} runs")
-        return simulate(
-            problem, learner, rule, budget, rounds=rounds, runs=runs, seed=self.seeds(stream), jobs=self.jobs,
-            progress=False, checkpoints=checkpoints,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BudgetWarning)  # claims look at budgets that are too small, too
+            return simulate(
+                problem, learner, rule, budget, rounds=rounds, runs=runs, seed=self.seeds(stream), jobs=self.jobs,
+                progress=False, checkpoints=checkpoints,
+            )  # fmt: skip
 
     def seeds(self, stream: int) -> np.random.SeedSequence:
         """The seeds of one repetition."""
