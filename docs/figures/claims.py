@@ -1,6 +1,6 @@
 """Draws the README's three figures, puts the verdicts' counts into it and writes docs/claims.md.
 
-All from what `sparingly reproduce --full` has measured; with `--quick`, from the quick runs, and the figures stay as they are.
+All from what `sparingly reproduce --full` has measured; with `--quick` from the quick runs, without the figures.
 """
 
 from __future__ import annotations

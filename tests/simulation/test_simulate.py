@@ -167,7 +167,7 @@ def test_frame():
 
 @dataclasses.dataclass(frozen=True)
 class PythonUCB1:
-    """UCB1 written by a user, in plain Python. `untried`: the mean of an arm without asks, 1 if a rule explores by asks."""
+    """UCB1 in plain Python. `untried` is the mean of an arm without asks: 1 if a rule explores by asks."""
 
     arms: int
     contexts: int = 1
