@@ -187,7 +187,7 @@ def in_states(runner: Runner, states: Sequence[int], horizon: int, scale: float,
     source="Theorem 4",
     judged=JUDGED.format(factor=WIDE),
     quick={"horizons": (2, 4, 8), "states": 2, "scale": 0.1, "rounds": 60_000, "runs": 24},
-    full={"horizons": (2, 4, 8, 16), "rounds": 640_000, "runs": 24},
+    full={"rounds": 240_000, "runs": 32},
 )
 def in_horizon(
     runner: Runner, horizons: Sequence[int], states: int, scale: float, rounds: int, runs: int
