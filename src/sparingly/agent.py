@@ -120,6 +120,7 @@ class Agent:
                     f"{self.learner!r} has {sizes[what]} {what}, but {len(made[what] or ())} names were given"
                 )
         self._actions, self._contexts = made["actions"], made["contexts"]
+        self._named = self._actions is not None or self._contexts is not None
         try:
             self._scale = None if rewards is None else Scale(*rewards)
         except TypeError:
@@ -269,7 +270,6 @@ class Agent:
             raise InvalidInput(f"features have {len(checked)} rows, but there are {len(self._actions)} actions")
         return checked
 
-    @locked
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
@@ -277,7 +277,8 @@ class Agent:
         (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
         number if actions have no names.
         """
-        return self._decide(self._check_context(context))
+        with self._lock:  # as `locked`, which takes longer
+            return self._decide(self._check_context(context) if self._named else self._family.check(context))
 
     def _decide(self, checked: Any) -> Decision:
         if self.schedule is not None:
@@ -286,7 +287,8 @@ class Agent:
         number = int(self._family.made[0])
         if ask:
             self._awaited[number] = ticket
-        return Decision(number, self.action_name(action), ask, width, threshold, why, action)
+        name = action if self._actions is None else self._actions[action]
+        return Decision(number, name, ask, width, threshold, why, action)
 
     def action_name(self, index: int) -> Any:
         """What an action is called; its number if actions have no names."""
@@ -370,7 +372,6 @@ class Agent:
         self._family.take_back(ticket)
         del self._awaited[number]
 
-    @locked
     def observe(self, id: Any, reward: Any) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
@@ -378,9 +379,10 @@ class Agent:
         reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
         finite number for OFUL. True and False count as 1 and 0.
         """
-        number, ticket = self._ticket_of(id)
-        self._family.learn(ticket, self._check_reward(reward))
-        del self._awaited[number]
+        with self._lock:
+            number, ticket = self._ticket_of(id)
+            self._family.learn(ticket, self._check_reward(reward))
+            del self._awaited[number]
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:

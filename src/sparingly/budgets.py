@@ -40,6 +40,9 @@ def amount(formula: int, a: float, b: float, t: float) -> float:
     return a * (1.0 + math.floor(t / b))  # PERIODIC
 
 
+_amount = soon(amount)  # for calls from Python
+
+
 @compiled
 def units_at(formula: int, a: float, b: float, t: int) -> int:
     """B(t) in millionths, rounded down as `budget_in_units` does."""
@@ -87,7 +90,7 @@ class Schedule(Budget):
 
     def __call__(self, round: int) -> float:
         """B(round), for rounds ≥ 1."""
-        return float(soon(amount)(*self.formula, float(round)))
+        return float(_amount(*self.formula, float(round)))
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         return _ScheduleTape(self)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
-from sparingly.interpreter import soon
+from sparingly.interpreter import Soon, soon
 from sparingly.ledger import UNLIMITED, Account
 from sparingly.numba_support import DISABLED, anew, from_python
 from sparingly.parameters import Parametric
@@ -194,7 +194,11 @@ class BaseFamily:
         made = None if given is None else functools.partial(from_python(given), self.rule.parameters)
         self.reason: Callable[[Question], Any] | None = made
         for name, function in self.compiled.items():
-            setattr(self, name, self.pair.code(function))
+            found: Any = self.pair.code(function)
+            if isinstance(found, Soon):
+                found.serve(self, name)
+            else:
+                setattr(self, name, found)
 
     @classmethod
     def make_pair(cls, learner: Any, rule: Any) -> Pair:

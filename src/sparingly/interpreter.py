@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,13 @@ class Soon:
 
     def __init__(self, function: Any) -> None:
         self.function, self.ready, self.begun = function, False, False
+        self.places: list[tuple[weakref.ref[Any], str]] = []  # attributes that hold it, and shall hold the function
+
+    def serve(self, owner: Any, name: str) -> None:
+        """Be an attribute of an object, until the compiled function takes the place."""
+        setattr(owner, name, self.function if self.ready else self)
+        if not self.ready:
+            self.places.append((weakref.ref(owner), name))
 
     def __call__(self, *arguments: Any) -> Any:
         if self.ready:
@@ -70,6 +78,10 @@ class Soon:
         """Compile for arguments of these types, by a call of which nobody sees a trace."""
         self.function(*arguments)
         self.ready = True
+        for owner, name in self.places:
+            if (one := owner()) is not None and getattr(one, name, None) is self:
+                setattr(one, name, self.function)
+        self.places.clear()
 
 
 def soon(function: Any) -> Any:
