@@ -161,7 +161,7 @@ def varying_budget(
     source="Proposition 4 (lower bound, linear bandits)",
     judged=JUDGED,
     quick={"dim": 2, "budget": 4, "rounds": 10_000, "runs": 400},
-    full={"dim": 3, "budget": 9, "runs": 400},
+    full={"dim": 3, "budget": 9, "rounds": 30_000, "runs": 400},
 )
 def linear(runner: Runner, dim: int, budget: int, rounds: int, runs: int) -> Evidence:
     bar = lower.linear(rounds, dim, budget) * np.arange(1, rounds + 1) / rounds  # for T < B it would say nothing
