@@ -21,7 +21,7 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI
+from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI, StationaryUCBVI
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
@@ -70,6 +70,7 @@ __all__ = [
     "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
     "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
-    "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
+    "Simulation", "SparinglyError", "StationaryUCBVI",
+    "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
     "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",
 ]  # fmt: skip

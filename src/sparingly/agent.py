@@ -121,6 +121,11 @@ class Agent:
                 )
         self._actions, self._contexts = made["actions"], made["contexts"]
         self._named = self._actions is not None or self._contexts is not None
+        if rewards is not None and not getattr(self._family, "rescales", True):
+            raise InvalidInput(
+                f"{type(self.learner).__name__} takes rewards as they are: name the range with the learner's own "
+                "`rewards`, and leave out that of the agent"
+            )
         try:
             self._scale = None if rewards is None else Scale(*rewards)
         except TypeError:
@@ -342,6 +347,33 @@ class Agent:
         values = self._family.check_rewards(rewards)
         steps = [int(h) for h in np.flatnonzero(~np.isnan(values))]
         self.observe_batch([(number, h) for h in steps], [float(values[h]) for h in steps])
+
+    @locked
+    def act(self, state: int, env: int = 0) -> int:
+        """The action in a state, for learners with one model for all steps. Then say what came of it: `reached`.
+
+        It begins an episode where the last one has ended, and plans when a count has doubled. Asked twice, it says the
+        same. `env` is the number of the environment where several are played side by side.
+        """
+        act = self._view("act")
+        if self.schedule is not None:
+            self._follow_schedule(self.decisions + 1)
+        action = act(state, env)
+        self.ledger.attach(self._family.account)  # the memory that holds it may have moved to grow
+        return cast(int, action)
+
+    @locked
+    def reached(self, state: int, terminated: bool = False, truncated: bool = False, env: int = 0) -> Decision:
+        """Take in the state that the last action has led to, and decide whether to ask what that step was worth.
+
+        `terminated` if the episode has ended there, so that nothing is to be had any more; `truncated` if it was only
+        cut off. The Decision says whether to `ask`; the budget is charged already. Answer with `observe`, as ever.
+        """
+        action, ask, width, threshold, why, ticket = self._view("reached")(state, terminated, truncated, env)
+        self.ledger.attach(self._family.account)  # the memory that holds it may have moved to grow
+        if ask:
+            self._awaited[self.decisions] = ticket
+        return Decision(self.decisions, action, ask, width, threshold, why, action)
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:

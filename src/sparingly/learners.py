@@ -1,4 +1,5 @@
-"""All learners of this library: UCB1 and MOSS for arms, OFUL for features, UCBVI and ULCVI for episodes.
+"""All learners of this library: UCB1 and MOSS for arms, OFUL for features, UCBVI and ULCVI for episodes,
+StationaryUCBVI for episodes with one model for all steps.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -6,6 +7,8 @@ Each setting has its own registry (`tabular/learners.py`, …). What knows learn
 from typing import Any
 
 from sparingly.episodic.learners import LEARNERS as EPISODIC
+from sparingly.episodic.stationary.learner import StationaryUCBVI
+from sparingly.episodic.stationary.memory import LEARNERS as STATIONARY
 from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.ulcvi import ULCVI
 from sparingly.linear.learners import LEARNERS as LINEAR
@@ -14,6 +17,6 @@ from sparingly.tabular.learners import LEARNERS as TABULAR
 from sparingly.tabular.moss import MOSS
 from sparingly.tabular.ucb1 import UCB1
 
-LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC)
+LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC, *STATIONARY)
 
-__all__ = ["LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI"]
+__all__ = ["LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "StationaryUCBVI"]
