@@ -3,10 +3,11 @@
 With k steps to go, Q_k(s,a) = min(G_k, r̄ + b^r + P̄V_{k−1} + b^p), V_k = max_a Q_k, and with L = log(12 S²A t²(t+1)/δ)
 after t steps
 
-    b^p = max(2√2·σ·sqrt(Var(V_{k−1}) L/n), (28/3)·σ²·R L/n)
+    b^p = max(scale·sqrt(8 Var(V_{k−1}) L/n), slack·(28/3)·R L/n)
 
-under the estimated transitions. G_k is the most that k steps can return, R how far apart returns can lie, and σ the
-`scale`: σ = 1 has the guarantee of docs/paper.md. The maximum makes Q_k monotone in V_{k−1}, so optimism needs no more.
+under the estimated transitions. G_k is the most that k steps can return, R how far apart returns can lie. With scale =
+slack = 1 and nothing imagined this has the guarantee of docs/paper.md: the maximum makes Q_k monotone in V_{k−1}, so
+that optimism needs no more. What is imagined stands in for it in practice, where bonuses have to be small.
 """
 
 from __future__ import annotations
@@ -56,11 +57,16 @@ class StationaryUCBVI(Parametric):
     there, or "action", on state and action alone. After `known_after` equal answers it counts as known, and is asked
     about only when its visits have doubled, as an audit; None: never.
 
-    `discount` None plans for each number of steps to go. A number below 1 plans for a discounted future by prioritised
-    sweeping, some backups at every step: for a thousand states and more.
+    `discount` γ plans for a future that counts for less by γ a step, by prioritised sweeping: some backups at every
+    step, whatever the number of states. None plans for each number of steps to go whenever a count has doubled.
 
-    `scale` multiplies the square roots of the bonuses, its square the rest; 1 has the guarantee, the default serves
-    practice. What was never tried stays as promising as can be. `costs` is what asking costs, (S, A), None for 1 each.
+    What was never tried is as promising as can be. After that, `imagined_visits` of each action are imagined to have
+    led to the best that any action has led to from there, and `imagined_answers` to have been the greatest reward: so
+    what is random is tried often enough, and what is not is tried once. `scale` multiplies the square roots of the
+    bonuses, `slack` the rest. These are settings for practice; the guarantee holds for `discount=None`, `scale=1`,
+    `slack=1` and nothing imagined. The budget is safe with any of them.
+
+    `costs` is what asking costs, (S, A), None for 1 each. `ties` is "random" or "first".
 
     >>> StationaryUCBVI(states=16, actions=4, horizon=100, returns=(0, 1)).cells
     64
@@ -83,7 +89,7 @@ class StationaryUCBVI(Parametric):
     delta: float = 0.05
     scale: float = 0.05
     slack: float = 3e-6
-    imagined_visits: float = 2.0
+    imagined_visits: float = 4.0
     imagined_answers: float = 0.15
     ties: str = "random"
     costs: Any = None

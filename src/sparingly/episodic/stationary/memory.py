@@ -16,7 +16,7 @@ from sparingly.episodic.learner import log_term
 from sparingly.episodic.stationary.learner import StationaryUCBVI, cell_costs
 from sparingly.family import Pair
 from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
-from sparingly.numba_support import inlined, record
+from sparingly.numba_support import apart, inlined, record
 from sparingly.protocol import Question, Step, Units
 from sparingly.randomness import Stream
 from sparingly.rules import RULES
@@ -381,7 +381,7 @@ def worth_of(m: Memory, answers: Any, otherwise: float, opened: bool, logs: floa
     return mean, min(most, imagined + head.scale * root + rest)
 
 
-@inlined
+@apart
 def refresh(m: Memory, number: int) -> None:
     """Bring a cell in line with its visits, asks and answers: whether the rule would ask, its worth and b^r."""
     cell, head, logs = m.cells[U(number)], m.head[0], current_log(m)

@@ -181,8 +181,8 @@ def back_up(m: Memory, place: int) -> None:
 @apart
 def sweep(m: Memory, place: int) -> None:
     """Something has changed at this place: back it up, and then those places that may be furthest off."""
-    back_up(m, place)
-    done = 1
+    await_backup(m, place, np.inf)
+    done = 0
     while done < BACKUPS and m.head[0].waiting > 0:
         back_up(m, take_first(m))
         done += 1

@@ -146,7 +146,7 @@ def bring_in_line(m: Memory, number: int) -> None:
         sweep(m, number // m.head[0].actions)
 
 
-@inlined
+@apart
 def edge_of(m: Memory, state: int, ended: int, lane: int) -> int:
     """The edge that the step of a lane has gone along; NO_ROOM if there is none for it."""
     if not has_room(m):
