@@ -197,7 +197,7 @@ def test_it_learns(discount):
         agent = sp.Agent(made, sp.BalancedMatching(), budget=100, seed=seed)
         for _ in walk(agent, 500, seed):
             pass
-        policy, last = agent.best_guess(), 40 if discount is None else 1
+        policy, last = agent.best_guess(), 40
         assert [policy[last - S + 1 + s, s] for s in range(S - 1)] == [1] * (S - 1)  # with just enough steps to go
         assert agent.ledger.spent <= 100
 

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from sparingly.episodic.stationary import memory
 from sparingly.episodic.stationary import round as rounds
 from sparingly.episodic.stationary.learner import StationaryUCBVI, cell_costs
-from sparingly.episodic.stationary.memory import LEARNERS, NONE, grown, laid_out, open_memory, remember
+from sparingly.episodic.stationary.memory import (
+    LEARNERS,
+    NONE,
+    grown,
+    laid_out,
+    open_memory,
+    remember,
+    with_stages,
+)
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.family import (
     BaseFamily,
@@ -35,6 +43,7 @@ LISTS = ("lanes", "places", "cells", "edges")  # parts of the memory that are sa
 COUNTERS = (
     "seen_cost", "decisions", "episodes", "plans", "stale", "settled", "places", "edges", "waiting", "look_at",
 )  # fmt: skip
+MOST_TO_GUESS = 2 * 10**7  # values of states and steps that a best guess is planned for
 INSTEAD = "this agent acts step by step: action = agent.act(state), then step = agent.reached(next_state)"
 
 
@@ -223,34 +232,34 @@ class StationaryFamily(BaseFamily):
         never: Floats = self._spread(result, reward_width(0.0, 0, log), np.float64)
         return never
 
-    def _by_stages(self, table: Any, otherwise: Any) -> Any:
-        """What is kept for each number of steps to go, as (H, S); with a discount all steps are alike."""
-        m, H, S = self.memory, self.learner.horizon, self.shape[0]
+    def _by_stages(self, m: Any, table: Any, otherwise: Any) -> Any:
+        """What a memory keeps for each number of steps to go, as (H, S); with a discount all steps are alike."""
+        H, S = self.learner.horizon, self.shape[0]
         used, states = int(m.head[0].places), m.places["state"][: int(m.head[0].places)]
-        stages = 1 if self.learner.discount is not None else H
+        stages = min(H, int(m.head[0].stages))
         full = np.empty((stages, S), dtype=table.dtype)
         for h in range(stages):
-            k = 0 if stages == 1 else min(H - h, int(m.head[0].settled))
             full[h] = otherwise(H - h)
-            full[h, states] = table[k, :used]
-        return np.broadcast_to(full, (H, S)).copy() if stages == H else np.broadcast_to(full, (H, S))
+            full[h, states] = table[min(H - h, int(m.head[0].settled)) if table.shape[0] > 1 else 0, :used]
+        return full if stages == H else np.broadcast_to(full, (H, S))
 
     def values(self) -> tuple[Floats, Floats]:
         """V of the latest plan from above, (H, S); from below there is nothing but the least return."""
         m = self.memory
-        upper = self._by_stages(m.values, lambda k: memory_call("most_to_go")(m, k))
+        upper = self._by_stages(m, m.values, lambda k: memory_call("most_to_go")(m, k))
         low = np.array([memory_call("least_to_go")(m, self.learner.horizon - h) for h in range(self.learner.horizon)])
         return upper, np.broadcast_to(low[:, np.newaxis], upper.shape)
 
     def best_guess(self) -> Integers:
-        """The policy (H, S) that would be best if the estimates were true."""
-        words, kept = self.words.copy(), self.memory
+        """The policy (H, S) that would be best for H steps if the estimates were true.
+
+        Where that is too much to plan for, the policy is that of a discounted future, the same at every step.
+        """
+        much = (self.learner.horizon + 1) * self.memory.heap.size > MOST_TO_GUESS
+        words = self.words.copy() if much else with_stages(self.words)
         self.pair.shared(rounds.guess)(words)
-        self.memory = open_memory(words, None)
-        try:
-            policy: Integers = self._by_stages(self.memory.policy, lambda k: 0)
-        finally:
-            self.memory = kept
+        m = open_memory(words, None)
+        policy: Integers = self._by_stages(m, m.policy, lambda k: 0)
         return policy
 
     # Saving.
@@ -278,7 +287,7 @@ class StationaryFamily(BaseFamily):
         used, edges, lanes = counters["places"], counters["edges"], len(parts["lanes"])
         if not (0 <= used <= self.shape[0] and 0 <= edges <= 2 * used * used * self.shape[1] + used and lanes >= 1):
             raise UnreadableFile("the numbers of states and transitions are out of their range")
-        self.words = laid_out(self.memory, self.words, max(16, used + 2), max(64, edges + 2), lanes)
+        self.words = laid_out(self.memory, self.words, room=max(16, used + 2), pool=max(64, edges + 2), lanes=lanes)
         self.attach()
         m = self.memory
         sizes = {"lanes": lanes, "places": used, "cells": used * self.shape[1], "edges": edges}

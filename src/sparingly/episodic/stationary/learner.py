@@ -1,7 +1,7 @@
 """UCBVI with one model for all steps: where a step leads and what it pays depend on state and action alone.
 
-With k steps to go, Q_k(s,a) = min(G_k, r̄ + b^r + P̄V_{k−1} + b^p), V_k = max_a Q_k, and with L = log(12 S²A t²(t+1)/δ)
-after t steps
+With k steps to go, Q_k(s,a) = min(G_k, r̄ + b^r + P̄V_{k−1} + b^p), V_k = max_a Q_k, and with L = log(12 S²AH t²(t+1)/δ)
+at the t-th step (without H, if there is a discount)
 
     b^p = max(scale·sqrt(8 Var(V_{k−1}) L/n), slack·(28/3)·R L/n)
 
@@ -130,7 +130,8 @@ class StationaryUCBVI(Parametric):
     @property
     def log_constant(self) -> float:
         """What stands before t²(t+1) in L."""
-        return 12.0 * float(self.states) ** 2 * self.actions / self.delta
+        values = self.horizon if self.discount is None else 1  # so many are estimated, of each state
+        return 12.0 * float(self.states) ** 2 * self.actions * values / self.delta
 
     @property
     def stages(self) -> int:

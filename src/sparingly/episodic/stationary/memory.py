@@ -231,10 +231,11 @@ def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
     return words
 
 
-def laid_out(old: Memory, words: Words, room: int, pool: int, lanes: int) -> Words:
+def laid_out(old: Memory, words: Words, **sizes: Any) -> Words:
     """A memory with these sizes that has only seen what is fixed for life: the costs of asking, the parameters."""
     head = old.head.copy()
-    head["room"], head["pool"], head["lanes"] = room, pool, lanes
+    for name, size in sizes.items():
+        head[name] = size
     fresh = np.zeros(words_for(head[0]), dtype=np.int64)
     fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + int(head[0].learner_numbers + head[0].rule_numbers) + PACE_WORDS
     fresh[HEAD_WORDS:fixed] = words[HEAD_WORDS:fixed]
@@ -245,20 +246,33 @@ def laid_out(old: Memory, words: Words, room: int, pool: int, lanes: int) -> Wor
     return fresh
 
 
+def copied(words: Words, **sizes: Any) -> Words:
+    """The same memory with these sizes, but for its plan."""
+    old = open_memory(words, None)
+    fresh = laid_out(old, words, **sizes)
+    new = open_memory(fresh, None)
+    for name in ("lanes", "place_of", "places", "cells", "edges", "heap"):
+        part = getattr(old, name)
+        getattr(new, name)[: part.size] = part
+    return fresh
+
+
 def grown(words: Words, lanes: int = 0) -> Words:
     """The same memory with twice the room where it is short of it, and at least so many lanes."""
     old = open_memory(words, None)
     head = old.head[0]
     room = int(head.room) * (2 if head.places + 2 > head.room else 1)
     pool = int(head.pool) * (2 if head.edges + 2 > head.pool else 1)
-    fresh = laid_out(old, words, room, pool, max(int(head.lanes), lanes))
+    fresh = copied(words, room=room, pool=pool, lanes=max(int(head.lanes), lanes))
     new = open_memory(fresh, None)
-    for name in ("lanes", "place_of", "places", "cells", "edges", "heap"):
-        part = getattr(old, name)
-        getattr(new, name)[: part.size] = part
     new.values[:, : old.heap.size] = old.values
     new.policy[:, : old.heap.size] = old.policy
     return fresh
+
+
+def with_stages(words: Words) -> Words:
+    """The same memory with room for a plan for each number of steps to go, without a discount."""
+    return copied(words, stages=int(open_memory(words, None).head[0].horizon) + 1, discount=1.0)
 
 
 @inlined

@@ -195,14 +195,14 @@ def step_arrive(words: Words, own: Any, edge: int, wanted: bool, due: bool, ende
 
 @compiled
 def learn(words: Words, own: Any, edge: int, reward: float) -> None:
-    """Take in one answer. It makes a plan due when the answers of its cell or edge have doubled."""
+    """Take in one answer. It makes a plan due when those that the reward depends on have doubled."""
     m = look(words, own)
     number = m.edges[edge].cell
     count_answer(m.edges[edge], reward)
     count_answer(m.cells[number], reward)
-    for n in (m.edges[edge].answered, m.cells[number].answered):
-        if n & (n - 1) == 0:
-            m.head[0].stale = 1
+    n = m.edges[edge].answered if m.head[0].outcomes else m.cells[number].answered
+    if n & (n - 1) == 0:
+        m.head[0].stale = 1
     bring_in_line(m, number)
 
 
