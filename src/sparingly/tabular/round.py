@@ -15,7 +15,17 @@ from sparingly.reasons import ASKED, BLIND, DECLINED, EXPLOITED, EXPLORED, PAST,
 from sparingly.reasons import DENIED as DENIED_BY_BUDGET
 from sparingly.rules import RULES
 from sparingly.rules.balanced import count_excess
-from sparingly.rules.dispatch import NO_LIMIT, NO_REASON, kinds_for, ladder, no_limit, no_streak
+from sparingly.rules.dispatch import (
+    NO_LIMIT,
+    NO_REASON,
+    kinds_for,
+    ladder,
+    no_bounds,
+    no_limit,
+    no_roaming,
+    no_sample,
+    no_streak,
+)
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import UNKNOWN, take_score
 from sparingly.tabular.learner import ESTIMATE
@@ -27,6 +37,9 @@ UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, 
 level_of = ladder("level", LEARNERS, kinds_for(LEARNERS, "level"), "rounds")
 offset_of = ladder("offset", LEARNERS, kinds_for(LEARNERS, "offset"), "answers")
 index_of = ladder("index", LEARNERS, kinds_for(LEARNERS, "index"), "estimate, level")
+sample_of = ladder("sample", LEARNERS, kinds_for(LEARNERS, "sample", "level", no_sample), "estimate, level, random")
+bounds_of = ladder("bounds", LEARNERS, kinds_for(LEARNERS, "bounds", "level", no_bounds), "estimate, level")
+roams_of = ladder("roams", LEARNERS, kinds_for(LEARNERS, "roams", "level", no_roaming), "random")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "tabular"), "question")
 streak_of = ladder("streak", RULES, kinds_for(RULES, "streak", "tabular", no_streak), "question")
 reason_of = ladder("reason", RULES, kinds_for(RULES, "reason", "tabular", NO_REASON), "question")
@@ -60,7 +73,7 @@ def refresh(m: Memory, cell: int) -> None:
         estimate.average = estimate.total / answers  # E10: the mean of the answers so far
     else:
         estimate.average = head.unknown if n == 0 else 0.0
-    if head.exploits and n > 0:
+    if head.hopeful and n > 0:
         estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
     estimate.offset = offset_of(m.own, head.learner, m.learner, n)
@@ -88,7 +101,9 @@ def level_at(m: Memory, age: int) -> float:
 
 @inlined
 def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
-    """The arm with the largest index, among the cells `first`, `first` + 1, … of one context."""
+    """The arm with the largest index, among the cells `first`, `first` + 1, … of one context; or one that is drawn."""
+    if m.head[0].samples:
+        return draw_choice(m, estimates, first, level)
     kind, own, numbers = m.head[0].learner, m.own, m.learner
     best, top, tied = 0, index_of(own, kind, numbers, estimates[first], level), 1
     for a in range(1, m.head[0].arms):
@@ -104,6 +119,24 @@ def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
         best += 1
         if index_of(own, kind, numbers, estimates[first + best], level) == top:
             passed -= 1
+    return best
+
+
+@apart
+def draw_choice(m: Memory, estimates: Any, first: int, level: float) -> int:
+    """The arm of a learner that chooses at random: any, if it roams, or the one with the largest sample."""
+    kind, own, numbers, arms = m.head[0].learner, m.own, m.learner, m.head[0].arms
+    if roams_of(own, kind, numbers, m.random):
+        return int(uniform(m.random) * arms)
+    best, top, tied = 0, -math.inf, 0
+    for a in range(arms):
+        value = sample_of(own, kind, numbers, estimates[first + a], level, m.random)
+        if value > top:
+            best, top, tied = a, value, 1
+        elif value == top:
+            tied += 1
+            if m.head[0].random_ties and uniform(m.random) * tied < 1.0:  # each of the tied stays with 1/tied
+                best = a
     return best
 
 
@@ -146,6 +179,17 @@ def propose(m: Memory, u: int) -> int:
     return a
 
 
+@inlined
+def interval(m: Memory, estimate: Any, level: float) -> tuple[float, float]:
+    """Within which a rule takes a cell's mean to be: the learner's own, or its index and the mirror image of it."""
+    kind, own, numbers = m.head[0].learner, m.own, m.learner
+    if m.head[0].bounded:
+        low, high = bounds_of(own, kind, numbers, estimate, level)
+        return float(low), float(high)
+    high = index_of(own, kind, numbers, estimate, level)
+    return float(2.0 * estimate.average - high), float(high)
+
+
 @apart
 def score(m: Memory, u: int, a: int, level: float) -> float:
     """What an ask about arm a would be worth in context u: by how much intervals overlap, times v_u/(n + 1)².
@@ -153,14 +197,13 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
     The overlap is UCB of the runner-up minus LCB of a; if it is negative, a is surely the best. The error that an ask
     removes matters in each of the rounds with this context, of which there were v_u so far.
     """
-    kind, own, numbers, first = m.head[0].learner, m.own, m.learner, u * m.head[0].arms
-    mine, rival = m.estimates[first + a], -math.inf
+    first, rival = u * m.head[0].arms, -math.inf
     for b in range(m.head[0].arms):
         if b != a:
-            rival = max(rival, index_of(own, kind, numbers, m.estimates[first + b], level))
+            rival = max(rival, interval(m, m.estimates[first + b], level)[1])
     overlap = 2.0  # the most: no reward is outside of [0, 1]; that of an arm that was never asked about
-    if m.counts[first + a].asked > 0 and mine.average < math.inf:
-        overlap = min(rival - (2.0 * mine.average - index_of(own, kind, numbers, mine, level)), overlap)
+    if m.counts[first + a].asked > 0 and m.estimates[first + a].average < math.inf:
+        overlap = min(rival - interval(m, m.estimates[first + a], level)[0], overlap)
     n = m.counts[first + a].asked + 1.0
     return float(overlap * m.clock[1 + u] / (n * n))
 
