@@ -6,37 +6,37 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sparingly.numba_support import inlined
+from sparingly.numba_support import apart
 from sparingly.randomness import Stream, uniform
 from sparingly.tabular.learner import TabularLearner
 from sparingly.validation import number
 
 
-@inlined
+@apart
 def level(learner: EpsilonGreedy, rounds: int) -> float:
     """That of UCB1, for the interval that rules see: the learner itself has none."""
     return learner.scale * math.sqrt(1.5 * math.log(max(learner.contexts * learner.arms * rounds, 2)))
 
 
-@inlined
+@apart
 def index(learner: EpsilonGreedy, estimate: Any, level: float) -> float:
     """The mean; +∞ for an arm that was never tried."""
     return float(estimate.average)
 
 
-@inlined
+@apart
 def bounds(learner: EpsilonGreedy, estimate: Any, level: float) -> tuple[float, float]:
     """UCB1's interval."""
     return float(estimate.average - level * estimate.shrink), float(estimate.average + level * estimate.shrink)
 
 
-@inlined
+@apart
 def sample(learner: EpsilonGreedy, estimate: Any, level: float, random: Stream) -> float:
     """The mean: only the arm as a whole is drawn, by `roams`."""
     return float(estimate.average)
 
 
-@inlined
+@apart
 def roams(learner: EpsilonGreedy, random: Stream) -> bool:
     """Whether any arm is played in this round."""
     return bool(uniform(random) < learner.epsilon)

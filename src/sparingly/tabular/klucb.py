@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sparingly.numba_support import apart, inlined
+from sparingly.numba_support import apart
 from sparingly.tabular.learner import TabularLearner
 from sparingly.validation import number
 
@@ -18,7 +18,7 @@ TINY = 1e-12  # far above the rounding error of a level
 CLOSE = 1e-13  # Newton's steps end when they are this small
 
 
-@inlined
+@apart
 def level(learner: KLUCB, rounds: int) -> float:
     """scale² · (log t + c·log log t), never less than 0."""
     log = math.log(max(rounds, 1))
@@ -50,7 +50,7 @@ def largest_mean(p: float, budget: float) -> float:
     return q
 
 
-@inlined
+@apart
 def index(learner: KLUCB, estimate: Any, level: float) -> float:
     """The largest q with n·kl(rbar, q) ≤ level; +∞ for an arm that was never tried."""
     if estimate.average > 1.0:
@@ -58,7 +58,7 @@ def index(learner: KLUCB, estimate: Any, level: float) -> float:
     return largest_mean(estimate.average, level * estimate.shrink * estimate.shrink)
 
 
-@inlined
+@apart
 def bounds(learner: KLUCB, estimate: Any, level: float) -> tuple[float, float]:
     """All means that the answers do not rule out: from below as from above, with 1 − rbar in the place of rbar."""
     if estimate.average > 1.0:
@@ -67,13 +67,13 @@ def bounds(learner: KLUCB, estimate: Any, level: float) -> tuple[float, float]:
     return 1.0 - largest_mean(1.0 - estimate.average, budget), largest_mean(estimate.average, budget)
 
 
-@inlined
+@apart
 def ceiling(learner: KLUCB, level_now: float, now: int, rounds: int) -> float:
     """The level itself, that much later."""
     return level(learner, now + rounds) * (1.0 + TINY)
 
 
-@inlined
+@apart
 def earned(learner: KLUCB, answers: int, ahead: int, level: float) -> float:
     """An index is no less than its mean."""
     return 0.0

@@ -11,25 +11,25 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sparingly.numba_support import inlined
+from sparingly.numba_support import apart
 from sparingly.randomness import Stream, beta, fork, normal
 from sparingly.tabular.learner import TabularLearner
 from sparingly.validation import number
 
 
-@inlined
+@apart
 def level(learner: Thompson, rounds: int) -> float:
     """Beliefs do not change with time."""
     return 0.0
 
 
-@inlined
+@apart
 def offset(learner: Thompson, answers: int) -> float:
     """n."""
     return float(answers)
 
 
-@inlined
+@apart
 def belief(learner: Thompson, estimate: Any) -> tuple[float, float]:
     """Mean and standard deviation of what is believed of an arm."""
     n, total = estimate.offset, estimate.offset * estimate.average
@@ -40,21 +40,21 @@ def belief(learner: Thompson, estimate: Any) -> tuple[float, float]:
     return mean, math.sqrt(mean * (1.0 - mean) / (weight + 1.0))
 
 
-@inlined
+@apart
 def index(learner: Thompson, estimate: Any, level: float) -> float:
     """What rules and people see in the place of an upper bound: the mean of the belief and two standard deviations."""
     mean, deviation = belief(learner, estimate)
     return float(mean + 2.0 * learner.scale * deviation)
 
 
-@inlined
+@apart
 def bounds(learner: Thompson, estimate: Any, level: float) -> tuple[float, float]:
     """Two standard deviations on either side."""
     mean, deviation = belief(learner, estimate)
     return mean - 2.0 * learner.scale * deviation, mean + 2.0 * learner.scale * deviation
 
 
-@inlined
+@apart
 def sample(learner: Thompson, estimate: Any, level: float, random: Stream) -> float:
     """A mean drawn from the belief; `scale` stretches its distance from the belief's own mean."""
     mean, deviation = belief(learner, estimate)
