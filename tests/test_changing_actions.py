@@ -269,3 +269,23 @@ def test_a_file_that_does_not_add_up_is_refused():
     for name, value in {"sunk": -1, "before": body["before"] + 100}.items():
         with pytest.raises(sp.UnreadableFile, match="before the last change of actions"):
             agent._restore(body | {name: value}, {}, 0)
+
+
+def test_another_rule_goes_on_with_what_was_learnt():
+    agent = sp.Agent(sp.UCB1(3), sp.Greedy(), budget=60, seed=0)
+    for _ in range(100):
+        d = agent.decide()
+        if d.ask:
+            agent.observe(d, [0.1, 0.9, 0.5][d.index])
+    asked, means = agent.asked, agent.means
+    agent.change_rule(sp.ExactMatching())
+    np.testing.assert_array_equal(agent.asked, asked)
+    np.testing.assert_array_equal(agent.means, means)
+    assert agent.rule == sp.ExactMatching()
+    agent.grant(300)
+    assert [agent.decide().index for _ in range(3)] == [1, 1, 1]
+    assert loads(dumps(agent)).decide() == agent.decide()
+    with pytest.raises(sp.InvalidInput, match="is not a rule"):
+        agent.change_rule(sp.Greedy)
+    with pytest.raises(sp.InvalidInput, match="the rule is fixed"):
+        sp.Agent(sp.OFUL(dim=2), budget=9).change_rule(sp.ExactMatching())

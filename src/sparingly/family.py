@@ -277,6 +277,11 @@ class BaseFamily:
         """Retire an action or a context, or bring it back. Not in every setting."""
         self.add(what, None)
 
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule. Not in every setting."""
+        name = type(self.learner).__name__
+        raise InvalidInput(f"with {name} the rule is fixed: what it has asked so far does not tell what is reserved")
+
 
 def fill(target: Any, values: Any) -> None:
     """Copy a restored array into its place, if it fits."""

@@ -229,6 +229,10 @@ class Family(Protocol):
         """One more of the "actions" or "contexts"; its number."""
         ...
 
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule."""
+        ...
+
     def set_live(self, what: str, number: int, live: bool) -> None:
         """Retire an action or a context, or bring it back."""
         ...

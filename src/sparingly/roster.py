@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 from sparingly.errors import InvalidInput
 from sparingly.ledger import Ledger
 from sparingly.naming import Name, Names, Scale
+from sparingly.protocol import QueryRule
+from sparingly.rules import Rule
 from sparingly.validation import shown, whole
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,6 +34,7 @@ class Roster:
     _lock: threading.RLock
     _family: Any
     learner: Any
+    rule: Rule | QueryRule
     ledger: Ledger
 
     def _set_names(self, actions: Any, contexts: Any, rewards: Any) -> None:
@@ -132,6 +135,18 @@ class Roster:
     def retire_context(self, context: Name) -> None:
         """No decision will have this context any more, as `retire_action`. One must remain."""
         self._retire("contexts", context)
+
+    @locked
+    def change_rule(self, rule: Rule | QueryRule) -> None:
+        """Ask by another rule from now on; what was learnt, asked and spent stays. For arms.
+
+        The rest of the budget is shared out anew, as by `add_action`, so it does not matter what rule asked before.
+        """
+        if not isinstance(rule, QueryRule) or isinstance(rule, type):
+            raise InvalidInput(f"{shown(rule)} is not a rule: use BalancedMatching(), or an object with asks(question)")
+        self._family.set_rule(rule)
+        self.rule = rule
+        self.ledger.attach(self._family.account)
 
     def _add(self, what: str, name: Any, cost: Any) -> Any:
         names, family = self._names_of(what), self._family

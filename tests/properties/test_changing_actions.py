@@ -17,7 +17,9 @@ import sparingly as sp
 from sparingly.saving import dumps, loads
 
 COSTS = st.sampled_from([1.0, 1.0, 1.0, 0.0, 0.3, 2.0, 7.0])
-STEPS = st.sampled_from(["decide"] * 12 + ["grant", "grant", "add", "retire", "add", "return", "withdraw", "reload"])
+STEPS = st.sampled_from(
+    ["decide"] * 12 + ["grant", "grant", "add", "retire", "add", "return", "withdraw", "reload", "rule"]
+)
 RULES = [sp.ExactMatching(), sp.BalancedMatching(), sp.BalancedMatching(reserve=0.6), sp.PaperMatching(), sp.Greedy()]
 
 
@@ -48,7 +50,8 @@ class Attack:
         self.data, self.rule = data, rule
         arms, contexts = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
         costs = [[data.draw(COSTS) for _ in range(arms)] for _ in range(contexts)]
-        self.agent = sp.Agent(sp.UCB1(arms, contexts), rule, budget=data.draw(st.integers(0, 30)), seed=0, costs=costs)
+        first = data.draw(st.sampled_from([rule, rule, sp.Greedy()]))
+        self.agent = sp.Agent(sp.UCB1(arms, contexts), first, budget=data.draw(st.integers(0, 30)), seed=0, costs=costs)
 
     def live(self, what: str) -> list[int]:
         size = self.agent.asked.shape[0 if what == "contexts" else 1]
@@ -62,11 +65,11 @@ class Attack:
         left, cell = agent.ledger.granted_units - agent.ledger.spent_units, u * agent.learner.arms + a
         d = agent.decide(u)
         assert d.index not in agent._family.retired["actions"]
-        if isinstance(self.rule, sp.ExactMatching):  # ask just if the rest could bring all live cells this far
+        if isinstance(agent.rule, sp.ExactMatching):  # ask just if the rest could bring all live cells this far
             filling = (costs[live] * np.maximum(asked[cell] + 1 - asked[live], 0)).sum()
             assert d.ask == (filling <= left or costs[cell] == 0)
-        if isinstance(self.rule, sp.BalancedMatching) and m.before.size and costs[cell] > 0 and not d.ask:
-            w, reserve = share(agent), self.rule.reserve
+        if isinstance(agent.rule, sp.BalancedMatching) and m.before.size and costs[cell] > 0 and not d.ask:
+            w, reserve = share(agent), agent.rule.reserve
             assert asked[cell] >= math.floor(min(reserve * w, w - 1 / reserve) - Fraction(1, 1000))
         if d.ask and self.data.draw(st.booleans()):
             agent.observe(d, self.data.draw(st.sampled_from([0.0, 0.5, 1.0])))
@@ -84,7 +87,7 @@ class Attack:
         if len(self.live(f"{what}s")) > 1:
             level = math.floor(share(self.agent)) if self.agent._family.memory.before.size else None
             getattr(self.agent, f"retire_{what}")(self.data.draw(st.sampled_from(self.live(f"{what}s"))))
-            if level is not None and isinstance(self.rule, sp.ExactMatching) and self.costs().any():
+            if level is not None and isinstance(self.agent.rule, sp.ExactMatching) and self.costs().any():
                 assert share(self.agent) >= level  # what others give up takes nothing from anyone
 
     def costs(self) -> np.ndarray:
@@ -100,6 +103,11 @@ class Attack:
     def withdraw(self) -> None:
         if self.agent.awaited:
             self.agent.withdraw(self.data.draw(st.sampled_from(self.agent.awaited)))
+
+    def change_rule(self) -> None:
+        """Once the agent may have asked by the rule that looks at nothing but what is left."""
+        if isinstance(self.agent.rule, sp.Greedy):
+            self.agent.change_rule(self.rule)
 
     def reload(self) -> None:
         self.agent = loads(dumps(self.agent))
@@ -118,7 +126,7 @@ def test_the_budget_holds_and_nothing_is_refused(data, rule):
     attack = Attack(data, rule)
     for _ in range(data.draw(st.integers(1, 60))):
         step = data.draw(STEPS)
-        getattr(attack, "bring_back" if step == "return" else step)()
+        getattr(attack, {"return": "bring_back", "rule": "change_rule"}.get(step, step))()
         attack.check()
 
 

@@ -100,9 +100,10 @@ def laid_out_anew(old: Memory, pair: Pair, learner: Any, cells: Cells) -> Words:
         grown(m.counts[name], cells)[: size[0], : size[1]] = old.counts[name].reshape(size)
     grown(m.estimates["total"], cells)[: size[0], : size[1]] = old.estimates["total"].reshape(size)
     m.counts["cost"] = cells.costs.ravel()
-    m.reservoir.seen[:], m.reservoir.since[:] = old.reservoir.seen, old.reservoir.since
-    for policy, past in zip(m.reservoir.policies, old.reservoir.policies, strict=True):
-        carry_over(policy, past, cells, size)
+    if m.reservoir.since.size == old.reservoir.since.size:  # with another rule there are no past policies yet
+        m.reservoir.seen[:], m.reservoir.since[:] = old.reservoir.seen, old.reservoir.since
+        for policy, past in zip(m.reservoir.policies, old.reservoir.policies, strict=True):
+            carry_over(policy, past, cells, size)
     return words
 
 

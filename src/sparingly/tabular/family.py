@@ -98,17 +98,22 @@ class TabularFamily(BaseFamily):
         """Retire an action or a context, or bring it back."""
         self.change(self.cells.with_live(what, number, live))
 
-    def change(self, cells: Cells) -> None:
-        """Choose from these cells from now on. If that fails, nothing has changed."""
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule."""
+        self.check_pair(self.learner, rule, None)
+        self.change(self.cells, rule)
+
+    def change(self, cells: Cells, rule: Any = None) -> None:
+        """Choose from these cells from now on, or ask by another rule. If that fails, nothing has changed."""
         if self.plain is not None:
             name = type(self.learner).__name__
             raise InvalidInput(f"{name} is in plain Python: only it knows how its state would have to change")
-        learner = resized(self.learner, cells)
-        pair = self.make_pair(learner, self.rule)
+        learner, rule = resized(self.learner, cells), self.rule if rule is None else rule
+        pair = self.make_pair(learner, rule)
         words = laid_out_anew(self.memory, pair, learner, cells)
-        self.learner, self.shape, self.words = learner, cells.prices.shape, words
-        if self.python is not None:
-            self.python.learner = learner
+        seeds = np.random.SeedSequence(int(self.memory.random[0]))
+        self.python = PlainLearner(learner, pair, seeds) if pair.in_python else None
+        self.learner, self.rule, self.shape, self.words = learner, rule, cells.prices.shape, words
         self.bind()
         self.pair.code(rounds.begin_shares)(self.words, self.pair.own)
         self.attach()
