@@ -7,11 +7,10 @@ An agent decides what to do and whether to ask what it was worth; the budget is 
 from __future__ import annotations
 
 import copy
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from sparingly.budgets import Budget, ByClock, Schedule
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.ledger import Ledger
-from sparingly.naming import Name, Names, Scale, as_number
+from sparingly.naming import Name, as_number
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
+from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, make_family, who_has
 from sparingly.validation import whole
@@ -29,21 +29,9 @@ from sparingly.validation import whole
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def locked(method: F) -> F:
-    """One call at a time: whoever comes from another thread waits."""
-
-    @functools.wraps(method)
-    def call(self: Agent, *arguments: Any, **named: Any) -> Any:
-        with self._lock:
-            return method(self, *arguments, **named)
-
-    return cast(F, call)
-
-
-class Agent:
+class Agent(Roster):
     """Decides under a hard budget.
 
     Parameters
@@ -104,42 +92,6 @@ class Agent:
         self._scheduled = 0  # what the schedule has granted so far, in millionths
         self.ledger = Ledger(account=self._family.account)
         self._set_budget(0.0 if budget is None else budget)
-
-    def _set_names(self, actions: Any, contexts: Any, rewards: Any) -> None:
-        """What people call actions and contexts, and their scale of rewards."""
-        sizes = self._family.nameable
-        made: dict[str, Names | None] = {}
-        for what, names in (("actions", actions), ("contexts", contexts)):
-            made[what] = None if names is None else Names(names, what[:-1])
-            if names is None:
-                continue
-            if what not in sizes:
-                raise InvalidInput(f"{what} have no names with {type(self.learner).__name__}: leave `{what}` out")
-            if sizes[what] is not None and sizes[what] != len(made[what] or ()):
-                raise InvalidInput(
-                    f"{self.learner!r} has {sizes[what]} {what}, but {len(made[what] or ())} names were given"
-                )
-        self._actions, self._contexts = made["actions"], made["contexts"]
-        self._named = self._actions is not None or self._contexts is not None
-        try:
-            self._scale = None if rewards is None else Scale(*rewards)
-        except TypeError:
-            raise InvalidInput(f"rewards must be (low, high), as in (1, 5), not {rewards!r}") from None
-
-    @property
-    def actions(self) -> list[Name] | None:
-        """The names of the actions, if they have any."""
-        return None if self._actions is None else list(self._actions.names)
-
-    @property
-    def contexts(self) -> list[Name] | None:
-        """The names of the contexts, if they have any."""
-        return None if self._contexts is None else list(self._contexts.names)
-
-    @property
-    def rewards(self) -> tuple[float, float] | None:
-        """The scale on which rewards are given, if one was named."""
-        return None if self._scale is None else (self._scale.low, self._scale.high)
 
     def _set_budget(self, budget: float | Budget) -> None:
         if isinstance(budget, ByClock):
@@ -255,10 +207,6 @@ class Agent:
         """
         return cast(Integers, self._read("best_guess"))
 
-    def _context_number(self, context: Any) -> Any:
-        """A context as the family takes it: its number in place of its name."""
-        return context if self._contexts is None or context is None else self._contexts.index(context)
-
     def _check_context(self, context: Any) -> Any:
         """A context, or an error that says what it must be."""
         checked = self._family.check(self._context_number(context))
@@ -289,14 +237,6 @@ class Agent:
             self._awaited[number] = ticket
         name = action if self._actions is None else self._actions[action]
         return Decision(number, name, ask, width, threshold, why, action)
-
-    def action_name(self, index: int) -> Any:
-        """What an action is called; its number if actions have no names."""
-        return index if self._actions is None else self._actions[index]
-
-    def context_name(self, index: int) -> Any:
-        """What a context is called; its number if contexts have no names."""
-        return index if self._contexts is None else self._contexts[index]
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:

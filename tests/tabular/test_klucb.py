@@ -110,11 +110,13 @@ def test_a_sure_start_is_not_a_settled_context():
 
 
 def test_with_contexts_it_needs_no_more_asks_than_ucb1():
-    """Ten contexts, four arms: the default rule loses less with KL-UCB than with UCB1 at the scale that serves it best."""
+    """Ten contexts, four arms: the default rule loses less than with UCB1 at the scale that serves that best."""
     means = np.random.default_rng(0).uniform(0.1, 0.9, (10, 4))
     problem, budget = sp.problems.ContextualArms(means), sp.budgets.Linear(0.05)
     lost = [
-        sp.simulate(problem, learner, sp.BalancedMatching(), budget, rounds=10_000, runs=12, checkpoints=1).regret.mean()
+        sp.simulate(
+            problem, learner, sp.BalancedMatching(), budget, rounds=10_000, runs=12, checkpoints=1
+        ).regret.mean()
         for learner in (sp.KLUCB(4, 10, scale=0.5), sp.UCB1(4, 10, scale=0.3))
     ]
     assert lost[0] < lost[1]

@@ -57,6 +57,10 @@ class LinearFamily(BaseFamily):
     setting = "linear"
     learners = LEARNERS
     views = ("theta", "radius", "threshold", "predict")
+    fixed = (
+        "with {learner} actions are the rows of the features, as many as each decision brings, and what was learnt "
+        "serves new rows too: there are no {what} to add or retire"
+    )
     state = (*BaseFamily.state, "length")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide}
     open_memory = staticmethod(open_memory)

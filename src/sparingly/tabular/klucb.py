@@ -52,8 +52,8 @@ def largest_mean(p: float, budget: float) -> float:
 
 @apart
 def index(learner: KLUCB, estimate: Any, level: float) -> float:
-    """The largest q with n·kl(rbar, q) ≤ level; +∞ for an arm that was never tried."""
-    if estimate.average > 1.0:
+    """The largest q with n·kl(rbar, q) ≤ level; +∞ for an arm that was never tried, −∞ for a retired one."""
+    if not 0.0 <= estimate.average <= 1.0:  # never tried, or retired
         return float(estimate.average)
     return largest_mean(estimate.average, level * estimate.shrink * estimate.shrink)
 
@@ -61,8 +61,8 @@ def index(learner: KLUCB, estimate: Any, level: float) -> float:
 @apart
 def bounds(learner: KLUCB, estimate: Any, level: float) -> tuple[float, float]:
     """All means that the answers do not rule out: from below as from above, with 1 − rbar in the place of rbar."""
-    if estimate.average > 1.0:
-        return 0.0, math.inf
+    if not 0.0 <= estimate.average <= 1.0:
+        return 0.0, float(estimate.average)
     budget = level * estimate.shrink * estimate.shrink
     return 1.0 - largest_mean(1.0 - estimate.average, budget), largest_mean(estimate.average, budget)
 

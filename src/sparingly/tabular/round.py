@@ -31,6 +31,7 @@ from sparingly.rules.pacing import UNKNOWN, take_score
 from sparingly.tabular.learner import ESTIMATE
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Floats, Memory, Words, look
+from sparingly.tabular.shares import budget_in_shares, find_floor, give_back, price_of, share_out
 
 UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, refused by the ledger
 
@@ -69,11 +70,13 @@ def refresh(m: Memory, cell: int) -> None:
     """
     counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
     n, answers = counts.asked if head.exploits else counts.answered, counts.answered
-    if answers > 0:
+    if counts.cost < 0:
+        estimate.average = -math.inf  # a cell that was retired is never the best
+    elif answers > 0:
         estimate.average = estimate.total / answers  # E10: the mean of the answers so far
     else:
         estimate.average = head.unknown if n == 0 else 0.0
-    if head.hopeful and n > 0:
+    if head.hopeful and n > 0 and counts.cost >= 0:
         estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
     estimate.offset = offset_of(m.own, head.learner, m.learner, n)
@@ -82,9 +85,16 @@ def refresh(m: Memory, cell: int) -> None:
 @compiled
 def refresh_all(words: Words, own: Any) -> None:
     """Bring the derived numbers of every cell in line with the answers."""
-    m = look(words, own)
+    derive(look(words, own))
+
+
+@inlined
+def derive(m: Memory) -> None:
+    """Everything that follows from the counts and the answers."""
     for cell in range(m.counts.size):
         refresh(m, cell)
+    if m.before.size > 0:
+        find_floor(m)
 
 
 @inlined
@@ -104,9 +114,11 @@ def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
     """The arm with the largest index, among the cells `first`, `first` + 1, … of one context; or one that is drawn."""
     if m.head[0].samples:
         return draw_choice(m, estimates, first, level)
-    kind, own, numbers = m.head[0].learner, m.own, m.learner
-    best, top, tied = 0, index_of(own, kind, numbers, estimates[first], level), 1
-    for a in range(1, m.head[0].arms):
+    kind, own, numbers, arms, best = m.head[0].learner, m.own, m.learner, m.head[0].arms, 0
+    while estimates[first + best].average == -math.inf and best < arms - 1:  # retired
+        best += 1
+    top, tied = index_of(own, kind, numbers, estimates[first + best], level), 1
+    for a in range(best + 1, arms):
         value = index_of(own, kind, numbers, estimates[first + a], level)
         if value > top:
             best, top, tied = a, value, 1
@@ -125,17 +137,17 @@ def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
 @apart
 def draw_choice(m: Memory, estimates: Any, first: int, level: float) -> int:
     """The arm of a learner that chooses at random: any, if it roams, or the one with the largest sample."""
-    kind, own, numbers, arms = m.head[0].learner, m.own, m.learner, m.head[0].arms
-    if roams_of(own, kind, numbers, m.random):
-        return int(uniform(m.random) * arms)
-    best, top, tied = 0, -math.inf, 0
-    for a in range(arms):
-        value = sample_of(own, kind, numbers, estimates[first + a], level, m.random)
+    kind, own, numbers = m.head[0].learner, m.own, m.learner
+    roams, best, top, tied = roams_of(own, kind, numbers, m.random), 0, -math.inf, 0
+    for a in range(m.head[0].arms):
+        if estimates[first + a].average == -math.inf:  # retired
+            continue
+        value = 0.0 if roams else sample_of(own, kind, numbers, estimates[first + a], level, m.random)
         if value > top:
             best, top, tied = a, value, 1
         elif value == top:
             tied += 1
-            if m.head[0].random_ties and uniform(m.random) * tied < 1.0:  # each of the tied stays with 1/tied
+            if (roams or m.head[0].random_ties) and uniform(m.random) * tied < 1.0:  # each stays with 1/tied
                 best = a
     return best
 
@@ -175,7 +187,7 @@ def propose(m: Memory, u: int) -> int:
     a = choose(m, m.estimates, u * m.head[0].arms, level)
     if m.pace.scores.size > 0:
         take_score(m.pace, score(m, u, a, level))
-        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].arms
+        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].live
     return a
 
 
@@ -199,7 +211,7 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
     """
     first, rival = u * m.head[0].arms, -math.inf
     for b in range(m.head[0].arms):
-        if b != a:
+        if b != a and m.counts[first + b].cost >= 0:
             rival = max(rival, interval(m, m.estimates[first + b], level)[1])
     overlap = 2.0  # the most: no reward is outside of [0, 1]; that of an arm that was never asked about
     if m.counts[first + a].asked > 0 and m.estimates[first + a].average < math.inf:
@@ -211,8 +223,11 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
 @inlined
 def question_about(m: Memory, cell: int) -> Question:
     """What the rule may know about a cell in this round."""
-    cost, total = m.counts[cell].cost, m.head[0].total_cost
+    cost, total = price_of(m.counts[cell].cost), m.head[0].total_cost
     granted, spent = m.account[0].granted, m.account[0].spent
+    if m.before.size > 0 and granted < UNLIMITED:
+        left, granted = granted - spent, budget_in_shares(m)
+        spent = granted - left
     asked, rounds, cells = m.counts[cell].asked, m.clock[0], m.counts.size
     return Question(
         rounds,
@@ -246,7 +261,7 @@ def estimate_of(m: Memory, cell: int) -> float:
     bad. An arm whose asks nobody has answered comes last.
     """
     counts = m.counts[cell]
-    if counts.answered == 0 and counts.asked > 0:
+    if (counts.answered == 0 and counts.asked > 0) or counts.cost < 0:
         return -math.inf
     return float((m.estimates[cell].total + 0.5) / (counts.answered + 1.0))
 
@@ -260,7 +275,7 @@ def best_estimate(m: Memory, u: int, a: int) -> int:
     first, top, tied, known = u * m.head[0].arms, -math.inf, 0, False
     for cell in range(first, first + m.head[0].arms):
         value = estimate_of(m, cell)
-        known = known or m.counts[cell].answered > 0
+        known = known or (m.counts[cell].answered > 0 and m.counts[cell].cost >= 0)
         if value >= top:
             tied = tied + 1 if value == top else 1
             top = value
@@ -421,10 +436,21 @@ def take_back(words: Words, own: Any, u: int, a: int) -> None:
     """Undo an ask that nobody has seen: the budget and the counts are as if it had not been made."""
     m = look(words, own)
     cell = u * m.head[0].arms + a
-    refund(m.account, m.counts[cell].cost)
+    price = price_of(m.counts[cell].cost)
+    refund(m.account, price)
     m.counts[cell].asked -= 1
     m.pace.state[0].kappa = UNKNOWN
+    if m.before.size > 0:
+        give_back(m, cell, price)
     refresh(m, cell)
+
+
+@compiled
+def begin_shares(words: Words, own: Any) -> None:
+    """After cells were added or retired: share the budget out anew, and bring what is derived in line."""
+    m = look(words, own)
+    share_out(m)
+    derive(m)
 
 
 @compiled
@@ -435,7 +461,9 @@ def write_indices(words: Words, own: Any, u: int, indices: Floats) -> None:
     height = level_at(m, age(m, u))
     tick(m, u, -1)
     for a in range(indices.size):
-        indices[a] = index_of(m.own, m.head[0].learner, m.learner, m.estimates[u * m.head[0].arms + a], height)
+        cell = u * m.head[0].arms + a
+        known = m.counts[cell].cost >= 0
+        indices[a] = index_of(m.own, m.head[0].learner, m.learner, m.estimates[cell], height) if known else math.nan
 
 
 # The steps of `play_round` one by one, for parts in plain Python. With the compiler off every agent takes them.

@@ -43,6 +43,8 @@ def belief(learner: Thompson, estimate: Any) -> tuple[float, float]:
 @apart
 def index(learner: Thompson, estimate: Any, level: float) -> float:
     """What rules and people see in the place of an upper bound: the mean of the belief and two standard deviations."""
+    if estimate.average < 0.0:  # retired, or unknown when a past policy was kept
+        return float(estimate.average)
     mean, deviation = belief(learner, estimate)
     return float(mean + 2.0 * learner.scale * deviation)
 
@@ -57,6 +59,8 @@ def bounds(learner: Thompson, estimate: Any, level: float) -> tuple[float, float
 @apart
 def sample(learner: Thompson, estimate: Any, level: float, random: Stream) -> float:
     """A mean drawn from the belief; `scale` stretches its distance from the belief's own mean."""
+    if estimate.average < 0.0:
+        return float(estimate.average)
     mean, deviation = belief(learner, estimate)
     state = fork(random)
     if learner.noise > 0.0:
