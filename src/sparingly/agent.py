@@ -24,6 +24,7 @@ from sparingly.randomness import seed_sequence
 from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, make_family, who_has
+from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
@@ -31,7 +32,7 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
-class Agent(Roster):
+class Agent(Roster, Teachable):
     """Decides under a hard budget.
 
     Parameters
@@ -152,6 +153,11 @@ class Agent(Roster):
     def answered(self) -> Integers:
         """How often each cell was answered, (S, A); (H, S, A) for episodes."""
         return cast(Integers, self._read("answered"))
+
+    @property
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A): by `teach`, `fit`, or beside another one."""
+        return cast(Integers, self._read("taught"))
 
     @property
     def means(self) -> Floats:
@@ -312,17 +318,35 @@ class Agent(Roster):
         self._family.take_back(ticket)
         del self._awaited[number]
 
-    def observe(self, id: Any, reward: Any) -> None:
+    def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
         `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
         reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
         finite number for OFUL. True and False count as 1 and 0.
+
+        An answer may tell more, and with arms all of it is learnt for the price of one ask: `label` names the action
+        that would have been right, which is worth 1 and all others 0; `rewards` says what each action is worth, as a
+        list, or by name where only some are known, that of this decision among them.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)
-            self._family.learn(ticket, self._check_reward(reward))
+            if label is None and rewards is None:
+                self._family.learn(ticket, self._check_reward(reward))
+            else:
+                self._observe_all(ticket, reward, label, rewards)
             del self._awaited[number]
+
+    def _observe_all(self, ticket: Any, reward: Any, label: Any, rewards: Any) -> None:
+        """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
+        if (reward is not None) + (label is not None) + (rewards is not None) > 1:
+            raise InvalidInput("give one of reward, label and rewards, not several")
+        found = self._rewards_of_all(ticket, label, rewards)
+        own = [value for other, value in found if other == ticket]
+        if not own:
+            raise InvalidInput("rewards must have that of the action that was asked about")
+        self._family.learn(ticket, own[0])
+        self._teach_all([(other, value) for other, value in found if other != ticket])
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:

@@ -49,6 +49,7 @@ COUNTS = record(  # of one cell
     cost=np.int64,  # of asking, in millionths; −1 − cost if the cell was retired
     asked=np.int64,  # n^q
     answered=np.int64,  # n
+    taught=np.int64,  # answers that came without an ask
 )
 SHARES = record(  # of the budget, once actions or contexts were added or retired: see shares.py
     sunk=np.int64,  # what was spent on cells that were retired, in millionths

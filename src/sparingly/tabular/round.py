@@ -69,7 +69,8 @@ def refresh(m: Memory, cell: int) -> None:
     Where a rule exploits, exploration shrinks with asks: one that nobody answers does not stay promising for ever.
     """
     counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
-    n, answers = counts.asked if head.exploits else counts.answered, counts.answered
+    answers = counts.answered + counts.taught
+    n = counts.asked + counts.taught if head.exploits else answers
     if counts.cost < 0:
         estimate.average = -math.inf  # a cell that was retired is never the best
     elif answers > 0:
@@ -202,6 +203,18 @@ def interval(m: Memory, estimate: Any, level: float) -> tuple[float, float]:
     return float(2.0 * estimate.average - high), float(high)
 
 
+@inlined
+def tries_of(m: Memory, cell: int) -> int:
+    """n^q as rules and exploration count it: the asks about a cell, and the answers that came without one."""
+    return int(m.counts[cell].asked + m.counts[cell].taught)
+
+
+@inlined
+def is_known(m: Memory, cell: int) -> bool:
+    """Whether there is any answer about a cell."""
+    return bool(m.counts[cell].answered + m.counts[cell].taught > 0)
+
+
 @apart
 def score(m: Memory, u: int, a: int, level: float) -> float:
     """What an ask about arm a would be worth in context u: by how much intervals overlap, times v_u/(n + 1)².
@@ -214,9 +227,10 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
         if b != a and m.counts[first + b].cost >= 0:
             rival = max(rival, interval(m, m.estimates[first + b], level)[1])
     overlap = 2.0  # the most: no reward is outside of [0, 1]; that of an arm that was never asked about
-    if m.counts[first + a].asked > 0 and m.estimates[first + a].average < math.inf:
+    tries = tries_of(m, first + a)
+    if tries > 0 and m.estimates[first + a].average < math.inf:
         overlap = min(rival - interval(m, m.estimates[first + a], level)[0], overlap)
-    n = m.counts[first + a].asked + 1.0
+    n = tries + 1.0
     return float(overlap * m.clock[1 + u] / (n * n))
 
 
@@ -228,7 +242,7 @@ def question_about(m: Memory, cell: int) -> Question:
     if m.before.size > 0 and granted < UNLIMITED:
         left, granted = granted - spent, budget_in_shares(m)
         spent = granted - left
-    asked, rounds, cells = m.counts[cell].asked, m.clock[0], m.counts.size
+    asked, rounds, cells = tries_of(m, cell), m.clock[0], m.counts.size
     return Question(
         rounds,
         asked,
@@ -261,9 +275,10 @@ def estimate_of(m: Memory, cell: int) -> float:
     bad. An arm whose asks nobody has answered comes last.
     """
     counts = m.counts[cell]
-    if (counts.answered == 0 and counts.asked > 0) or counts.cost < 0:
+    answers = counts.answered + counts.taught
+    if (answers == 0 and counts.asked > 0) or counts.cost < 0:
         return -math.inf
-    return float((m.estimates[cell].total + 0.5) / (counts.answered + 1.0))
+    return float((m.estimates[cell].total + 0.5) / (answers + 1.0))
 
 
 @apart
@@ -275,7 +290,7 @@ def best_estimate(m: Memory, u: int, a: int) -> int:
     first, top, tied, known = u * m.head[0].arms, -math.inf, 0, False
     for cell in range(first, first + m.head[0].arms):
         value = estimate_of(m, cell)
-        known = known or (m.counts[cell].answered > 0 and m.counts[cell].cost >= 0)
+        known = known or (is_known(m, cell) and m.counts[cell].cost >= 0)
         if value >= top:
             tied = tied + 1 if value == top else 1
             top = value
@@ -350,7 +365,7 @@ def decide(words: Words, own: Any, u: int) -> tuple[int, bool, float, float, int
     wanted, reason = wants(m, first + a), reason_for(m, first + a)
     played, ending = settle(m, u, a, wanted, True)
     span = finish(m, first + played, ending)
-    why = explain(m.head[0].slots > 0, m.head[0].exploits, m.counts[first + played].answered > 0, reason, ending)
+    why = explain(m.head[0].slots > 0, m.head[0].exploits, is_known(m, first + played), reason, ending)
     return played, ending == ANSWERABLE, span, consistent(bar, span, ending), why
 
 
@@ -383,7 +398,7 @@ def finish(m: Memory, cell: int, ending: int) -> float:
     m.head[0].decisions += 1
     if ending == ANSWERABLE and m.head[0].exploits:
         refresh(m, cell)
-    return cell_width(m.counts[cell].asked - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
+    return cell_width(tries_of(m, cell) - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
 
 
 @inlined
@@ -418,6 +433,16 @@ def learn(words: Words, own: Any, u: int, a: int, reward: float) -> None:
     """Take in one answer."""
     m = look(words, own)
     take_answer(m, u * m.head[0].arms + a, reward)
+
+
+@compiled
+def teach(words: Words, own: Any, u: int, a: int, reward: float) -> None:
+    """Take in an answer that came without an ask."""
+    m = look(words, own)
+    cell = u * m.head[0].arms + a
+    m.counts[cell].taught += 1
+    m.estimates[cell].total += reward
+    refresh(m, cell)
 
 
 @compiled
