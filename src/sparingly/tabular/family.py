@@ -174,7 +174,8 @@ class TabularFamily(BaseFamily):
         elif plain is not None and self.pair.slots > 0:
             plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
         threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
-        known = bool((self.answered() + self.taught()).ravel()[first + a] > 0)
+        counts = self.memory.counts[first + a]
+        known = bool(counts["answered"] + counts["taught"] > 0)
         why = rounds.explain(self.pair.slots > 0, self.pair.exploits, known, reason, ending)
         return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), int(why), (u, int(a))
 

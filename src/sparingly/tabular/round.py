@@ -31,7 +31,7 @@ from sparingly.rules.pacing import UNKNOWN, take_score
 from sparingly.tabular.learner import ESTIMATE
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Floats, Memory, Words, look
-from sparingly.tabular.shares import budget_in_shares, find_floor, give_back, price_of, share_out
+from sparingly.tabular.shares import budget_in_shares, find_floor, give_back, share_out
 
 UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, refused by the ledger
 
@@ -232,6 +232,12 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
         overlap = min(rival - interval(m, m.estimates[first + a], level)[0], overlap)
     n = tries + 1.0
     return float(overlap * m.clock[1 + u] / (n * n))
+
+
+@inlined
+def price_of(cost: int) -> int:
+    """What asking costs, in millionths, also where a cell was retired."""
+    return cost if cost >= 0 else -1 - cost
 
 
 @inlined
