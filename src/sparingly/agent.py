@@ -7,11 +7,10 @@ An agent decides what to do and whether to ask what it was worth; the budget is 
 from __future__ import annotations
 
 import copy
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,31 +18,21 @@ from numpy.typing import ArrayLike, NDArray
 from sparingly.budgets import Budget, ByClock, Schedule
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.ledger import Ledger
-from sparingly.naming import Name, Names, Scale, as_number
+from sparingly.naming import Name, as_number
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
+from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, make_family, who_has
+from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def locked(method: F) -> F:
-    """One call at a time: whoever comes from another thread waits."""
-
-    @functools.wraps(method)
-    def call(self: Agent, *arguments: Any, **named: Any) -> Any:
-        with self._lock:
-            return method(self, *arguments, **named)
-
-    return cast(F, call)
-
-
-class Agent:
+class Agent(Roster, Teachable):
     """Decides under a hard budget.
 
     Parameters
@@ -104,42 +93,6 @@ class Agent:
         self._scheduled = 0  # what the schedule has granted so far, in millionths
         self.ledger = Ledger(account=self._family.account)
         self._set_budget(0.0 if budget is None else budget)
-
-    def _set_names(self, actions: Any, contexts: Any, rewards: Any) -> None:
-        """What people call actions and contexts, and their scale of rewards."""
-        sizes = self._family.nameable
-        made: dict[str, Names | None] = {}
-        for what, names in (("actions", actions), ("contexts", contexts)):
-            made[what] = None if names is None else Names(names, what[:-1])
-            if names is None:
-                continue
-            if what not in sizes:
-                raise InvalidInput(f"{what} have no names with {type(self.learner).__name__}: leave `{what}` out")
-            if sizes[what] is not None and sizes[what] != len(made[what] or ()):
-                raise InvalidInput(
-                    f"{self.learner!r} has {sizes[what]} {what}, but {len(made[what] or ())} names were given"
-                )
-        self._actions, self._contexts = made["actions"], made["contexts"]
-        self._named = self._actions is not None or self._contexts is not None
-        try:
-            self._scale = None if rewards is None else Scale(*rewards)
-        except TypeError:
-            raise InvalidInput(f"rewards must be (low, high), as in (1, 5), not {rewards!r}") from None
-
-    @property
-    def actions(self) -> list[Name] | None:
-        """The names of the actions, if they have any."""
-        return None if self._actions is None else list(self._actions.names)
-
-    @property
-    def contexts(self) -> list[Name] | None:
-        """The names of the contexts, if they have any."""
-        return None if self._contexts is None else list(self._contexts.names)
-
-    @property
-    def rewards(self) -> tuple[float, float] | None:
-        """The scale on which rewards are given, if one was named."""
-        return None if self._scale is None else (self._scale.low, self._scale.high)
 
     def _set_budget(self, budget: float | Budget) -> None:
         if isinstance(budget, ByClock):
@@ -202,6 +155,11 @@ class Agent:
         return cast(Integers, self._read("answered"))
 
     @property
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A): by `teach`, `fit`, or beside another one."""
+        return cast(Integers, self._read("taught"))
+
+    @property
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
         means = self._read("means")
@@ -255,10 +213,6 @@ class Agent:
         """
         return cast(Integers, self._read("best_guess"))
 
-    def _context_number(self, context: Any) -> Any:
-        """A context as the family takes it: its number in place of its name."""
-        return context if self._contexts is None or context is None else self._contexts.index(context)
-
     def _check_context(self, context: Any) -> Any:
         """A context, or an error that says what it must be."""
         checked = self._family.check(self._context_number(context))
@@ -289,14 +243,6 @@ class Agent:
             self._awaited[number] = ticket
         name = action if self._actions is None else self._actions[action]
         return Decision(number, name, ask, width, threshold, why, action)
-
-    def action_name(self, index: int) -> Any:
-        """What an action is called; its number if actions have no names."""
-        return index if self._actions is None else self._actions[index]
-
-    def context_name(self, index: int) -> Any:
-        """What a context is called; its number if contexts have no names."""
-        return index if self._contexts is None else self._contexts[index]
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
@@ -372,17 +318,35 @@ class Agent:
         self._family.take_back(ticket)
         del self._awaited[number]
 
-    def observe(self, id: Any, reward: Any) -> None:
+    def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
         `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
         reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
         finite number for OFUL. True and False count as 1 and 0.
+
+        An answer may tell more, and with arms all of it is learnt for the price of one ask: `label` names the action
+        that would have been right, which is worth 1 and all others 0; `rewards` says what each action is worth, as a
+        list, or by name where only some are known, that of this decision among them.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)
-            self._family.learn(ticket, self._check_reward(reward))
+            if label is None and rewards is None:
+                self._family.learn(ticket, self._check_reward(reward))
+            else:
+                self._observe_all(ticket, reward, label, rewards)
             del self._awaited[number]
+
+    def _observe_all(self, ticket: Any, reward: Any, label: Any, rewards: Any) -> None:
+        """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
+        if (reward is not None) + (label is not None) + (rewards is not None) > 1:
+            raise InvalidInput("give one of reward, label and rewards, not several")
+        found = self._rewards_of_all(ticket, label, rewards)
+        own = [value for other, value in found if other == ticket]
+        if not own:
+            raise InvalidInput("rewards must have that of the action that was asked about")
+        self._family.learn(ticket, own[0])
+        self._teach_all([(other, value) for other, value in found if other != ticket])
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:
