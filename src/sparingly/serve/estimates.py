@@ -21,8 +21,12 @@ def estimate_actions(live: LiveAgent, context: str | int | None) -> Estimates:
     u = live.context_index(context if context is not None or contexts is None else 0)
     place = None if contexts is None else contexts[u]
     columns = (live.agent.asked[u].tolist(), live.agent.answered[u].tolist(), live.agent.means[u].tolist())
-    listed = [_of_arm(live, place, a, *numbers) for a, numbers in enumerate(zip(*columns, strict=True))]
-    return Estimates(listed, threshold(live), contexts)
+    retired, gone = live.roster.retired_actions, live.roster.retired_contexts
+    listed = [
+        _of_arm(live, place, a, *numbers) for a, numbers in enumerate(zip(*columns, strict=True)) if a not in retired
+    ]
+    still = None if contexts is None else [name for place, name in enumerate(contexts) if place not in gone]
+    return Estimates(listed, threshold(live), still)
 
 
 def _of_arm(live: LiveAgent, place: str | None, action: int, asked: int, answered: int, mean: float) -> Estimate:
