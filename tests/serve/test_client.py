@@ -28,6 +28,7 @@ import numpy as np
 import pytest
 
 import sparingly as sp
+from sparingly import errors
 from sparingly.errors import Conflict, InvalidInput, NotFound, Refused, ServiceError, Unauthorized, Unavailable
 from sparingly.serve import client, contract, sans_io
 from tests.serve.serving import serving
@@ -829,7 +830,7 @@ def test_without_its_packages_the_client_names_the_extra(missing):
         except AttributeError as error:
             print(error)
     """)
-    line = "the client needs the extra 'client': pip install 'sparingly[client]'"
+    line = f"the client needs the extra 'client': {errors.install_command('client')}"
     assert said.split("\n") == [line, line, "module 'sparingly' has no attribute 'Nonsense'"]
 
 

@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sparingly import learners, rules
 
-LARGEST_BODY = 256 * 1024  # bytes, of an agent or a decision
+LARGEST_BODY = 256 * 1024  # bytes, of an agent, a change of it or a decision
 SMALL_BODY = 16 * 1024  # bytes, of everything else
 DEEPEST = 32  # levels of nesting in a body
 MOST_ACTIONS = 1_000
