@@ -1,5 +1,6 @@
 """sparingly: decide what to do, and whether to ask what it was worth, when asking is limited by a hard budget."""
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from sparingly import budgets, contexts, features, problems, theory
@@ -60,7 +61,14 @@ else:
                 return part
         if name == "AdaptiveMatching":  # of version 0.1.0
             raise AttributeError(f'{name} is no more; use BalancedMatching(reserve=share, explore="always")')
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        near = get_close_matches(name.lower(), {known.lower(): known for known in __all__}, 1)
+        meant = [known for known in __all__ if near and known.lower() == near[0]]
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+
+    def __dir__() -> list[str]:
+        """What there is for users; not what this file has imported for itself."""
+        return sorted([*__all__, "AsyncClient", "Client"])
 
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.

@@ -10,26 +10,40 @@ import copy
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.budgets import Budget, ByClock, Schedule
-from sparingly.errors import InvalidInput, UnreadableFile
+from sparingly.errors import InvalidInput, NotAwaited, UnreadableFile
 from sparingly.ledger import Ledger
 from sparingly.naming import Name, as_number
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
 from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
-from sparingly.settings import AnyLearner, make_family, who_has
+from sparingly.settings import AnyLearner, check_parts, make_family, who_has
 from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+
+
+GUESSES = {  # what people try, and what to write instead
+    "act": "write agent.decide()",
+    "budget": "agent.ledger has granted, spent and left; agent.grant(5) adds to it",
+    "choose": "write agent.decide()",
+    "left": "write agent.ledger.left",
+    "name": "an agent has none",
+    "reset": "make a new agent",
+    "reward": "write agent.observe(d, reward)",
+    "select": "write agent.decide()",
+    "spent": "write agent.ledger.spent",
+    "update": "write agent.observe(d, reward)",
+}
 
 
 class Agent(Roster, Teachable):
@@ -80,6 +94,7 @@ class Agent(Roster, Teachable):
         rewards: tuple[float, float] | None = None,
     ) -> None:
         self.rule = BalancedMatching() if rule is None else rule
+        check_parts(learner, self.rule, costs)
         if budget is None and not isinstance(self.rule, Never):
             raise InvalidInput(
                 "an agent needs a budget: what may be spent on asking, as in budget=100 (0 asks nothing)"
@@ -94,7 +109,7 @@ class Agent(Roster, Teachable):
         self.ledger = Ledger(account=self._family.account)
         self._set_budget(0.0 if budget is None else budget)
 
-    def _set_budget(self, budget: float | Budget) -> None:
+    def _set_budget(self, budget: Any) -> None:
         if isinstance(budget, ByClock):
             self.schedule = budget.started()
             self._follow_schedule(1)
@@ -103,6 +118,11 @@ class Agent(Roster, Teachable):
             self._follow_schedule(1)
         elif isinstance(budget, Budget):
             raise InvalidInput(f"an Agent's budget is a number or a schedule, not {budget!r}; call grant() as it grows")
+        elif isinstance(budget, str):
+            raise InvalidInput(
+                f"a budget is a number, not the text {budget!r}: write budget=100, or budget=budgets.ByClock(100) for "
+                "100 a day, or budgets.Linear(0.05) for one ask in twenty decisions"
+            )
         else:
             self.ledger.grant_to(budget)
 
@@ -368,11 +388,21 @@ class Agent(Roster, Teachable):
     def _check_reward(self, reward: Any) -> float:
         """A reward as the learner takes it, or an error."""
         value = reward if type(reward) is float else as_number(reward)
-        return cast(float, self._family.check_reward(value if self._scale is None else self._scale.to_unit(value)))
+        try:
+            return cast(float, self._family.check_reward(value if self._scale is None else self._scale.to_unit(value)))
+        except InvalidInput as error:
+            if value is None or isinstance(value, str):
+                hint = "where there is no answer, do not call observe" if value is None else f"write float({value!r})"
+                raise InvalidInput(f"{error}; {hint}") from None
+            raise
 
     def _ticket_of(self, id: Any) -> tuple[Any, Any]:
         """The number of a decision that awaits feedback, and what the family keeps of it."""
-        number = id.id if type(id) is Decision else id
+        number = id
+        if type(id) is Decision:
+            number = id.id
+            if not id.ask:
+                raise NotAwaited(f"decision {number} was not asked about: observe only where its `ask` is true")
         if type(number) is int and number in self._awaited:
             return number, self._awaited[number]
         parts = number if isinstance(number, tuple) else (number,)
@@ -435,6 +465,19 @@ class Agent(Roster, Teachable):
     def __copy__(self) -> Agent:
         """Two agents must not share one memory: a copy is a deep one."""
         return copy.deepcopy(self)
+
+    def __len__(self) -> int:
+        raise TypeError("an agent has no length: agent.decisions counts its decisions, agent.learner has its sizes")
+
+    def __bool__(self) -> bool:
+        return True
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """For names that people try and that are called otherwise here."""
+            instead = GUESSES.get(name, "")
+            raise AttributeError(f"an Agent has no `{name}`{instead and ': ' + instead}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, rule={self.rule!r}, decisions={self.decisions}, ledger={self.ledger!r})"

@@ -245,6 +245,8 @@ class BaseFamily:
         """The error for an id that nothing is awaited for."""
         if not isinstance(id, int | np.integer) or isinstance(id, bool):
             return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
+        if self.made[0] == 0:
+            return UnknownDecision(f"no decision has the id {id!r}: nothing was decided yet, call decide() first")
         if not 1 <= id <= self.made[0]:
             return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.made[0]}")
         return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")

@@ -12,6 +12,7 @@ from sparingly.ledger import Ledger
 from sparingly.naming import Name, Names, Scale
 from sparingly.protocol import QueryRule
 from sparingly.rules import Rule
+from sparingly.settings import check_is_rule
 from sparingly.validation import shown, whole
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -142,8 +143,7 @@ class Roster:
 
         The rest of the budget is shared out anew, as by `add_action`, so it does not matter what rule asked before.
         """
-        if not isinstance(rule, QueryRule) or isinstance(rule, type):
-            raise InvalidInput(f"{shown(rule)} is not a rule: use BalancedMatching(), or an object with asks(question)")
+        check_is_rule(rule)
         self._family.set_rule(rule)
         self.rule = rule
         self.ledger.attach(self._family.account)

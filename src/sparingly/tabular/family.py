@@ -32,7 +32,7 @@ from sparingly.tabular.changes import Cells, laid_out_anew, price_in_cells, resi
 from sparingly.tabular.learner import TabularLearner, full_costs
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Words, open_memory, remember
-from sparingly.validation import number
+from sparingly.validation import number, shown
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -148,7 +148,9 @@ class TabularFamily(BaseFamily):
             if context in self.retired["contexts"]:
                 raise InvalidInput(f"context {context} was retired; add_context brings it back")
             return int(context)
-        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {context!r}")
+        if contexts == 1:
+            raise InvalidInput(f"this agent has no contexts: call decide() without one, not with {shown(context)}")
+        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {shown(context)}")
 
     def decide(self, context: int) -> Outcome:
         """One round: in one compiled call, or step by step where a part is in plain Python."""
@@ -231,7 +233,9 @@ class TabularFamily(BaseFamily):
         """A number in [0, 1]."""
         if type(reward) is float and 0.0 <= reward <= 1.0:
             return reward
-        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+        return number(
+            reward, "a reward (in [0, 1], unless the agent has a scale, such as rewards=(1, 5))", least=0.0, most=1.0
+        )
 
     # What an Agent can be asked about.
 
