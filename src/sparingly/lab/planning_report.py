@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS, markdown
+from sparingly.lab.experiment_results import markdown
 from sparingly.lab.off_policy import FEW
 from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, BudgetPlan, Need
+from sparingly.lab.styles import looks
 
 POLICY_HEADS = ("rule", "budget", "while learning", "ips", "snips", "dr", "effective")
 TOP = 5  # actions or contexts that are listed
@@ -232,10 +233,10 @@ def figure(plan: BudgetPlan) -> Figure:
         for name, values, dashes in (("asking always", plan.always, "-"), ("asking never", plan.never, ":")):
             left.axhline(float(values.mean()), color="0.45", linestyle=dashes, linewidth=2, label=name)
         middle = len(plan.budgets) // 2
-        for place, (rule, curve) in enumerate(plan.curves.items()):
-            style: dict[str, Any] = {"color": COLOURS[place % 7], "linestyle": DASHES[place % 7]}
+        for (rule, curve), look in zip(plan.curves.items(), looks(list(plan.curves)), strict=True):
+            style = {name: look[name] for name in ("color", "linestyle")}
             mean, low, high = np.array([plan.interval(values) for values in curve.reward]).T
-            left.plot(plan.budgets, mean, marker=MARKERS[place % 7], label=rule, **style)
+            left.plot(plan.budgets, mean, label=rule, **look)
             if plan.runs > 1:
                 left.fill_between(plan.budgets, low, high, color=style["color"], alpha=0.15, linewidth=0)
             rounds = np.linspace(0, plan.rounds, PARTS + 1)
