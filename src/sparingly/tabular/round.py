@@ -60,6 +60,8 @@ def refresh(m: Memory, cell: int) -> None:
         estimate.average = estimate.total / answers  # E10: the mean of the answers so far
     else:
         estimate.average = head.unknown if n == 0 else 0.0
+    if head.exploits and n > 0:
+        estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
     estimate.offset = offset_of(m.own, head.learner, m.learner, n)
 
