@@ -1,4 +1,4 @@
-"""Draws the README's three figures, puts the verdicts' counts into it and writes docs/claims.md.
+"""Draws the three figures of the tour, puts the verdicts' counts into it and writes docs/claims.md.
 
 All from what `sparingly reproduce --full` has measured; with `--quick` from the quick runs, without the figures.
 """

@@ -250,11 +250,11 @@ def test_the_demonstration_shows_what_it_is_for():
     assert adversarial["Greedy"].final_regret()[0] > 100 * adversarial[ours].final_regret()[0]
     assert adversarial[baseline].final_regret()[0] > 100 * adversarial[ours].final_regret()[0]
     assert few["ExactMatching"].final_regret()[0] > 1.5 * few[ours].final_regret()[0]
-    readme = re.sub(r"[*`]|, the default", "", (ROOT / "README.md").read_text())
-    for rule in few:  # the README's table is what `sparingly demo` prints
+    guide = re.sub(r"[*`]|, the default", "", (ROOT / "docs" / "choosing.md").read_text())
+    for rule in few:  # the guide's table is what `sparingly demo` prints
         ends = ((*results[rule].final_regret(), results[rule].asked[:, -1].mean()) for results in done.values())
         shown = " | ".join("{:,.0f} ± {:,.0f} ({:,.0f})".format(*end) for end in ends)
-        assert f"{rule} | {shown} |" in readme
+        assert f"{rule} | {shown} |" in guide
     page = figure(done)
     assert len(page.axes) == 6
     lines = page.axes[0].get_lines()
