@@ -41,6 +41,11 @@ def test_the_readme_begins_with_what_it_is_and_how_to_start():
     assert len(example.strip().splitlines()) <= 11
 
 
+def test_code_of_the_readme_fits_a_code_host():
+    blocks = re.findall(r"```\w+\n(.*?)```", README, re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 98] == []
+
+
 def rows(text: str) -> list[list[str]]:
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return found[2:]  # without the head

@@ -7,6 +7,7 @@ Takes some seconds once the code is compiled. The pages are docs/rules/*.md and 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,14 +36,14 @@ def of_rules() -> Results:
 
 
 def of_learners() -> dict[str, Results]:
-    """For each learner, those of its setting on the same problem, with the default rule."""
+    """For each learner, those of its setting on the same problem, with the default rule, and one that asks always."""
     arms = sp.problems.Arms([0.4] * 9 + [0.6])
     theta = np.full(8, 8**-0.5)
     rows = sp.problems.Linear(theta, arms=sp.features.Sphere(10), noise=0.5)
     river = sp.problems.river_swim(states=4, horizon=8)
     cases: list[tuple[Any, int, int, dict[str, Any]]] = [
         (arms, 20_000, 50, {"UCB1": sp.UCB1(10, scale=0.3), "MOSS": sp.MOSS(10, scale=0.3)}),
-        (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3), "OFUL, scale 1": sp.OFUL(8, noise=0.5)}),
+        (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3)}),
         (river, 4_000, 4, {"UCBVI": sp.UCBVI(4, 2, 8, scale=0.05), "ULCVI": sp.ULCVI(4, 2, 8, scale=0.005)}),
     ]
     found: dict[str, Results] = {}
@@ -53,7 +54,10 @@ def of_learners() -> dict[str, Results]:
             )
             for name, learner in learners.items()
         }
-        found |= dict.fromkeys(learners, results)
+        first = next(iter(learners.values()))
+        asking = sp.simulate(problem, first, sp.Always(), math.inf, rounds=rounds, runs=runs)
+        shown = {**results, "asking always": asking}
+        found |= dict.fromkeys(learners, shown)
     return found
 
 
@@ -66,21 +70,16 @@ def draw(name: str, results: Results, colour: str) -> Figure:
         mine = results[name]
         left.plot(mine.rounds, mine.budget.mean(axis=0), color="0.75", linewidth=4, label="budget", zorder=1)
         for other, result in results.items():
-            first = other == name
-            look = {
-                "color": colour if first else "0.6",
-                "linewidth": 2.2 if first else 1.0,
-                "zorder": 3 if first else 2,
-            }
-            left.plot(result.rounds, result.asked.mean(axis=0), label=name if first else None, **look)
+            look: dict[str, Any] = {"color": "0.65", "linewidth": 1.0, "zorder": 2}
+            if other == name:
+                look = {"color": colour, "linewidth": 2.2, "zorder": 3}
+            left.plot(result.rounds, result.asked.mean(axis=0), label=name if other == name else None, **look)
             right.plot(result.rounds, result.regret.mean(axis=0), **look)
-            if not first:
-                end = (result.rounds[-1], result.regret[:, -1].mean())
-                right.annotate(other, end, xytext=(3, 0), textcoords="offset points", fontsize=7, color="0.45")
+        name_lines(right, {other: float(result.regret[:, -1].mean()) for other, result in results.items()})
         low, high = np.quantile(mine.regret, (0.1, 0.9), axis=0)
         right.fill_between(mine.rounds, low, high, color=colour, alpha=0.15, linewidth=0)
         left.set(ylabel="asked so far (mean)", ylim=(0, 1.15 * mine.budget[:, -1].mean()))
-        right.set(ylabel="regret (mean, 10–90 % of runs)", yscale="log", xlim=(mine.rounds[-1] * 0.002, None))
+        right.set(ylabel="regret (mean, 10–90 % of runs)", ylim=(0, None))
         for axis in (left, right):
             axis.set_xlabel("episode" if name in ("UCBVI", "ULCVI") else "round")
             axis.xaxis.set_major_locator(MaxNLocator(4))
@@ -88,6 +87,17 @@ def draw(name: str, results: Results, colour: str) -> Figure:
             axis.grid(alpha=0.25)
         left.legend(frameon=False, loc="upper left")
     return figure
+
+
+def name_lines(axis: Any, ends: Mapping[str, float]) -> None:
+    """Name the lines at their right ends, from the lowest up, with room between the names."""
+    room, last = 0.065 * max(ends.values()), -1.0
+    for name, end in sorted(ends.items(), key=lambda pair: pair[1]):
+        last = max(end, last + room)
+        axis.annotate(
+            name, (1.01, last), xycoords=("axes fraction", "data"), va="center", fontsize=7.5, color="0.35",
+            annotation_clip=False,
+        )  # fmt: skip
 
 
 def main(names: list[str]) -> None:

@@ -37,7 +37,7 @@ FORMULAS: Mapping[str, Formulas] = {
         (
             "Ridge regression on the answers, and a bonus for directions that few answers are about:",
             r"V = \lambda I + \sum_i x_i x_i^{\top}, \qquad \hat\theta = V^{-1}\sum_i x_i r_i, \qquad"
-            r" \mathrm{index}_t(x) = \langle x, \hat\theta\rangle + \mathrm{scale}\cdot l_t\,\lVert x\rVert_{V^{-1}}",
+            r" \mathrm{index}_t(x) = \langle x, \hat\theta\rangle + \mathrm{scale}\cdot l_t\,{\lVert x\rVert}_{V^{-1}}",
         ),
         (
             "The radius, with the determinant:",
@@ -83,7 +83,7 @@ FORMULAS: Mapping[str, Formulas] = {
         (
             "With features: ask if the rest of the budget could pay for all asks that can still be as wide. N(ε) is "
             "the most asks of width ε that can follow:",
-            r"N(\lVert x\rVert_{V^{-1}}) \le B - \mathrm{spent}, \qquad N(\varepsilon) = \max\left\{n :"
+            r"N({\lVert x\rVert}_{V^{-1}}) \le B - \mathrm{spent}, \qquad N(\varepsilon) = \max\left\{n :"
             r" n\log(1+\varepsilon^2) \le d\log\frac{\mathrm{tr}\,V + nL^2}{d} - \log\det V\right\}",
         ),
     ),
@@ -95,7 +95,7 @@ FORMULAS: Mapping[str, Formulas] = {
         ),
         (
             "With features (CBM-OFUL):",
-            r"\min\left(\lVert x\rVert_{V^{-1}},\ 1\right) \ge \frac{v_B}{\sqrt{B}}, \qquad"
+            r"\min\left({\lVert x\rVert}_{V^{-1}},\ 1\right) \ge \frac{v_B}{\sqrt{B}}, \qquad"
             r" v_B = \sqrt{2d\log\left(1+\frac{BL^2}{d\lambda}\right)}",
         ),
         (
