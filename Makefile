@@ -95,6 +95,7 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
+	$(BIN)/python docs/figures/parts.py
 
 gallery: $(VENV)/ready
 	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"

@@ -198,6 +198,16 @@ def test_docstrings_read_as_they_were_meant(site):
     assert "6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B" in reference(site)["rules"].text
 
 
+def test_the_reference_lists_parameters_and_what_comes_back(site):
+    """From docstrings, in both forms, joined with the types of the signatures."""
+    text = reference(site)["simulate"].text
+    assert "jobs (int | None) -- how many threads to use." in text and "Parameters:-" not in text
+    assert "Returns: regret, asks, spending" in text and "Return type: Simulation" in text
+    agent = reference(site)["agent"].text
+    assert "rule (Rule | QueryRule | None) -- Decides when to ask." in agent and "Parameters ----" not in agent
+    assert "id (Any) -- the decision, or its id" in agent
+
+
 def test_all_commands_and_their_options_are_in_the_reference(site):
     page = reference(site)["commands"]
     for name, command in typer.main.get_command(app).commands.items():

@@ -273,9 +273,12 @@ class Agent:
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
-        `context` is a whole number or a name for contextual arms (none if there is only one), and an array of features
-        (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
-        number if actions have no names.
+        Parameters:
+        - `context`: with arms its number or name, nothing if there is only one. With OFUL an array of features (A, d),
+          a row for each action; from decision to decision rows may change, and so may their number if actions have no
+          names.
+
+        Returns: the action, whether to ask, an id for the answer, and the reasons.
         """
         with self._lock:  # as `locked`, which takes longer
             return self._decide(self._check_context(context) if self._named else self._family.check(context))
@@ -375,9 +378,10 @@ class Agent:
     def observe(self, id: Any, reward: Any) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
-        reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
-        finite number for OFUL. True and False count as 1 and 0.
+        Parameters:
+        - `id`: the decision, or its id; in episodes the pair of the number of the episode and the step, from 0.
+        - `reward`: on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+          finite number for OFUL. True and False count as 1 and 0.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)

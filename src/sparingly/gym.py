@@ -250,10 +250,22 @@ def learn(
 ) -> Learning:
     """Let an Agent play an environment with Discrete states and actions that it has no model of.
 
-    `learner` is UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
-    `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has: there an episode stays
-    that ends early, which pays 0 and is free to ask about. `reward_range` is the least and the greatest reward, and
-    may be left out if the environment names it; the learner sees rewards as [0, 1], and only those it has asked for.
+    Parameters:
+    - `env`: an environment of Gymnasium, or its name.
+    - `learner`: UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
+      `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has. An episode that ends
+      early stays there, which pays 0 and is free to ask about.
+    - `rule`: what decides which rewards to ask for.
+    - `budget`: what may be spent.
+    - `episodes`: how many of them to play.
+    - `horizon`: how many steps an episode has.
+    - `seed`: the same seed plays the same episodes.
+    - `reward_range`: the least and the greatest reward, if the environment does not name them. The learner sees rewards
+      as [0, 1], and only those it has asked for.
+    - `cost`: what asking for one reward costs.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+
+    Returns: the agent, its best policy, and what each episode earned and asked.
 
     >>> from sparingly import UCBVI, BalancedMatching
     >>> learn("FrozenLake-v1", UCBVI, BalancedMatching(), budget=500, episodes=10, horizon=5).policy.shape

@@ -158,10 +158,22 @@ def plan(
 ) -> BudgetPlan:
     """Run each rule under each budget on the data, and asking always and asking never as well.
 
-    `rules` are names of the catalogue, with parameters if needed ("Matching(alpha=1)"), or "uniform". `learner` is one
-    of the library's learners, by default the one that fits the data. `costs` is what an ask about each action costs, in
-    the order of the data's actions; budgets are then money. On a log, the value of the learned policies is estimated as
-    well. Results depend on the seed alone, never on `jobs`.
+    On a log, the value of the learned policies is estimated as well.
+
+    Parameters:
+    - `data`: rounds with all rewards known, or a log with propensities.
+    - `budgets`: the budgets to try.
+    - `rules`: names of rules, with parameters if needed ("Matching(alpha=1)"), or "uniform".
+    - `learner`: one of the library's learners; by default the one that fits the data.
+    - `rounds`: how long a run is; by default, as long as the data.
+    - `runs`: how many runs there are.
+    - `seed`: the results depend on it alone.
+    - `level`: the level of the intervals.
+    - `jobs`: how many processes to use.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+    - `costs`: what an ask about each action costs, in the order of the data's actions. Budgets are then money.
+
+    Returns: a curve for each rule, and the smallest budget that is enough (`BudgetPlan.need`).
     """
     amounts = tuple(sorted({number(b, "a budget", least=0.0) for b in budgets}))
     if not amounts or not rules:

@@ -127,7 +127,15 @@ def run_sweep(
 ) -> SweepResult:
     """Run the cells that are not done yet, then write the rows of all cells to results.parquet in `out`.
 
-    `backend` comes from `backends.open_backend`. A cell that fails is retried `retries` times. `screen` shows progress.
+    Parameters:
+    - `sweep`: from `read_sweep`.
+    - `out`: the folder for the results. Cells that are done there are not run again.
+    - `backend`: from `backends.open_backend`.
+    - `retries`: how often a cell that fails is tried again.
+    - `screen`: shows progress.
+    - `run`: what runs a cell.
+
+    Returns: groups of cells that differ only in the seed, and the errors of failed cells.
     """
     store = CellStore(out)
     store.prepare()
