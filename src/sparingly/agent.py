@@ -251,7 +251,7 @@ class Agent:
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
-        What was never tried or never answered counts as worth nothing.
+        An action that was never tried or never answered counts as worth 0.
         """
         return cast(Integers, self._read("best_guess"))
 
@@ -303,9 +303,9 @@ class Agent:
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
-        """Several decisions at once, one for each context; or so many, as a number, where there are no contexts.
+        """Make several decisions at once: one for each context, or as many as a number says if there are no contexts.
 
-        The same as `decide` for one after the other, before any of their answers is known. If a context does not fit,
+        This is the same as calling `decide` once for each, before any answer is known. If one context does not fit,
         nothing is decided.
         """
         if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
@@ -348,10 +348,10 @@ class Agent:
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
-        """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
+        """Repeat a decision from its record: like `decide`, but the recorded action and ask are what counts.
 
-        Where the same code has decided on a like machine, both agree. Another processor may round otherwise; then the
-        ask that was recorded is counted in place of the one that would be made here.
+        The same code on the same kind of machine decides the same again. If another processor rounds differently, the
+        recorded ask is counted, and not the one that would be made here. Use it also to start with answers from before.
         """
         decision = self.decide(context)
         if (decision.index, decision.ask) == (action, ask):
@@ -366,10 +366,9 @@ class Agent:
     def withdraw(self, id: int | Decision) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
-        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
-        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
-        taken back, answered or not. Not for episodes.
+        The budget stays safe: whether an ask is safe depends on what was asked and what is left, not on how that came
+        about. With features, the bar of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md
+        says by how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)

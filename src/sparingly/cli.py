@@ -68,7 +68,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
+    """Compare asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
 
     Example:
 

@@ -63,7 +63,7 @@ class Evaluation:
 
 
 def horizon(log: Logged, rows: int | None = None) -> int:
-    """How many rounds a replay can count on: it takes each of N rows with the least propensity c, so N·c on average."""
+    """How many rounds to expect from a replay, which takes each of N rows with the least propensity c."""
     mean = (len(log) if rows is None else rows) * float(log.propensity.min())
     return max(int(mean - 3.0 * math.sqrt(mean)), 1)
 

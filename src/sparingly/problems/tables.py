@@ -1,6 +1,6 @@
 """Your own data as rounds: a CSV or Parquet file or a data frame, and which of its columns are what.
 
-Mistakes in the data are found here, before anything runs: each gets an error, or a warning, that names the column.
+Mistakes in the data are found here, before anything runs. Each gets an error or a warning that names the column.
 """
 
 from __future__ import annotations

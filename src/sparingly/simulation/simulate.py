@@ -79,7 +79,7 @@ class Simulation:
 
 
 def mean_and_half(values: Floats) -> tuple[float, float]:
-    """The mean of one number a run, and the half-width of its 95 % interval; NaN for a single run."""
+    """The mean over runs, and the half-width of its 95 % interval, which is NaN for a single run."""
     if values.size == 1:
         return float(values[0]), math.nan
     return float(values.mean()), student(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
