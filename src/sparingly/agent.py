@@ -399,7 +399,7 @@ class Agent:
             raise InvalidInput("ids and rewards must be two lists of the same length") from None
         found = [(*self._ticket_of(one), self._check_reward(reward)) for one, reward in pairs]
         if len({number for number, _, _ in found}) < len(found):
-            raise InvalidInput("a decision can be answered once only, but one stands twice in this batch")
+            raise InvalidInput("a decision can be answered only once, but this batch has one of them twice")
         for number, ticket, reward in found:
             self._family.learn(ticket, reward)
             del self._awaited[number]
