@@ -229,7 +229,7 @@ class Agent(Roster, Teachable):
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
-        What was never tried or never answered counts as worth nothing.
+        An action that was never tried or never answered counts as worth 0.
         """
         return cast(Integers, self._read("best_guess"))
 
@@ -247,9 +247,12 @@ class Agent(Roster, Teachable):
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
-        `context` is a whole number or a name for contextual arms (none if there is only one), and an array of features
-        (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
-        number if actions have no names.
+        Parameters:
+        - `context`: with arms its number or name, nothing if there is only one. With OFUL an array of features (A, d),
+          a row for each action; from decision to decision rows may change, and so may their number if actions have no
+          names.
+
+        Returns: the action, whether to ask, an id for the answer, and the reasons.
         """
         with self._lock:  # as `locked`, which takes longer
             return self._decide(self._check_context(context) if self._named else self._family.check(context))
@@ -266,9 +269,9 @@ class Agent(Roster, Teachable):
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
-        """Several decisions at once, one for each context; or so many, as a number, where there are no contexts.
+        """Make several decisions at once: one for each context, or as many as a number says if there are no contexts.
 
-        The same as `decide` for one after the other, before any of their answers is known. If a context does not fit,
+        This is the same as calling `decide` once for each, before any answer is known. If one context does not fit,
         nothing is decided.
         """
         if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
@@ -311,10 +314,10 @@ class Agent(Roster, Teachable):
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
-        """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
+        """Repeat a decision from its record: like `decide`, but the recorded action and ask are what counts.
 
-        Where the same code has decided on a like machine, both agree. Another processor may round otherwise; then the
-        ask that was recorded is counted in place of the one that would be made here.
+        The same code on the same kind of machine decides the same again. If another processor rounds differently, the
+        recorded ask is counted, and not the one that would be made here. Use it also to start with answers from before.
         """
         decision = self.decide(context)
         if (decision.index, decision.ask) == (action, ask):
@@ -329,10 +332,9 @@ class Agent(Roster, Teachable):
     def withdraw(self, id: int | Decision) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
-        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
-        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
-        taken back, answered or not. Not for episodes.
+        The budget stays safe: whether an ask is safe depends on what was asked and what is left, not on how that came
+        about. With features, the bar of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md
+        says by how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
@@ -341,13 +343,14 @@ class Agent(Roster, Teachable):
     def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
-        reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
-        finite number for OFUL. True and False count as 1 and 0.
-
-        An answer may tell more, and with arms all of it is learnt for the price of one ask: `label` names the action
-        that would have been right, which is worth 1 and all others 0; `rewards` says what each action is worth, as a
-        list, or by name where only some are known, that of this decision among them.
+        Parameters:
+        - `id`: the decision, or its id; in episodes the pair of the number of the episode and the step, from 0.
+        - `reward`: on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+          finite number for OFUL. True and False count as 1 and 0.
+        - `label`: the action that would have been right. With arms all actions learn from it, for the price of one
+          ask: it is worth 1, all others 0.
+        - `rewards`: what each action was worth, as a list, or by name where only some are known. The action of this
+          decision must be among them.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)
@@ -380,7 +383,7 @@ class Agent(Roster, Teachable):
             raise InvalidInput("ids and rewards must be two lists of the same length") from None
         found = [(*self._ticket_of(one), self._check_reward(reward)) for one, reward in pairs]
         if len({number for number, _, _ in found}) < len(found):
-            raise InvalidInput("a decision can be answered once only, but one stands twice in this batch")
+            raise InvalidInput("a decision can be answered only once, but this batch has one of them twice")
         for number, ticket, reward in found:
             self._family.learn(ticket, reward)
             del self._awaited[number]
