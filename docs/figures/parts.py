@@ -41,8 +41,15 @@ def of_learners() -> dict[str, Results]:
     theta = np.full(8, 8**-0.5)
     rows = sp.problems.Linear(theta, arms=sp.features.Sphere(10), noise=0.5)
     river = sp.problems.river_swim(states=4, horizon=8)
+    bandits = {
+        "UCB1": sp.UCB1(10, scale=0.3),
+        "MOSS": sp.MOSS(10, scale=0.3),
+        "KLUCB": sp.KLUCB(10, scale=0.5),
+        "Thompson": sp.Thompson(10),
+        "EpsilonGreedy": sp.EpsilonGreedy(10),
+    }
     cases: list[tuple[Any, int, int, dict[str, Any]]] = [
-        (arms, 20_000, 50, {"UCB1": sp.UCB1(10, scale=0.3), "MOSS": sp.MOSS(10, scale=0.3)}),
+        (arms, 20_000, 50, bandits),
         (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3)}),
         (river, 4_000, 4, {"UCBVI": sp.UCBVI(4, 2, 8, scale=0.05), "ULCVI": sp.ULCVI(4, 2, 8, scale=0.005)}),
     ]

@@ -33,6 +33,33 @@ FORMULAS: Mapping[str, Formulas] = {
             r"\sqrt{\frac{1+\alpha}{2}\cdot\frac{\max\left(0,\ \log\frac{t}{A\,n(a)}\right)}{n(a)}}",
         ),
     ),
+    "KLUCB": (
+        (
+            "The index is the largest mean that the answers do not rule out:",
+            r"\mathrm{index}_t(a) = \max\left\{q :\ n(a)\,\mathrm{kl}(\bar r(a),\, q) \le"
+            r" \mathrm{scale}^2\,(\log t + c\,\log\log t)\right\}",
+        ),
+        (
+            "with the divergence of two coins:",
+            r"\mathrm{kl}(p, q) = p\,\log\frac{p}{q} + (1-p)\,\log\frac{1-p}{1-q}",
+        ),
+    ),
+    "Thompson": (
+        (
+            "It draws a mean for each action from what it believes, and plays the largest:",
+            r"\theta(a) \sim \mathrm{Beta}\left(a + n\bar r,\ b + n\,(1-\bar r)\right)",
+        ),
+        (
+            "With a noise σ, beliefs are normal:",
+            r"\theta(a) \sim \mathrm{N}\left(\frac{n\bar r + \frac{1}{2}}{n+1},\ \frac{\sigma^2}{n+1}\right)",
+        ),
+    ),
+    "EpsilonGreedy": (
+        (
+            "It plays the action with the largest mean, but any action in a share ε of the rounds:",
+            r"a_t = \arg\max_a \bar r(a) \quad\text{with probability}\quad 1 - \varepsilon",
+        ),
+    ),
     "OFUL": (
         (
             "Ridge regression on the answers, and a bonus for directions that few answers are about:",
