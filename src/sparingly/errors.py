@@ -20,7 +20,9 @@ BudgetWarning: the budget of a simulation is too small for what its rule promise
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
+from urllib.parse import unquote
 
 
 class SparinglyError(Exception):
@@ -54,7 +56,21 @@ class MissingExtra(SparinglyError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'sparingly[{extra}]'")
+        super().__init__(f"{feature} needs the extra '{extra}': {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """How to install an extra: from where this sparingly came, be it an index, a folder or a wheel."""
+    from importlib import metadata  # only for this message
+
+    try:
+        origin = json.loads(metadata.distribution("sparingly").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        origin = {}
+    url = str(origin.get("url", ""))
+    if origin.get("dir_info", {}).get("editable") and url.startswith("file://"):
+        return f"pip install -e '{unquote(url.removeprefix('file://'))}[{extra}]'"
+    return f"pip install 'sparingly[{extra}]{' @ ' if url else ''}{url}'"
 
 
 class ContractBroken(SparinglyError, AssertionError):

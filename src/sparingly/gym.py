@@ -38,6 +38,11 @@ except ImportError:
 
 __all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Environment = gymnasium.Env[Any, Any]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -86,4 +88,4 @@ def as_number(reward: Any) -> Any:
     """A reward as a number: True and False are 1 and 0, and an array of one number is that number."""
     if isinstance(reward, np.ndarray) and reward.ndim == 0:
         reward = reward.item()
-    return float(reward) if isinstance(reward, bool | np.bool_) else reward
+    return float(reward) if isinstance(reward, bool | np.bool_ | Decimal | Fraction) else reward

@@ -200,6 +200,7 @@ class Family(Protocol):
     rule: Any
     account: Any  # (1,) the ledger's account
     made: Integers  # (1,) how many decisions, or episodes, were made
+    retired: dict[str, frozenset[int]]  # "actions", "contexts": the numbers of those that were retired
     nameable: dict[str, int | None]  # "actions", "contexts": what may have names, and how many there are; None: any
 
     def check(self, context: Any) -> Any:
@@ -222,6 +223,18 @@ class Family(Protocol):
 
     def take_back(self, ticket: Any) -> None:
         """Undo an ask that nobody has seen."""
+        ...
+
+    def add(self, what: str, cost: Any) -> int:
+        """One more of the "actions" or "contexts"; its number."""
+        ...
+
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule."""
+        ...
+
+    def set_live(self, what: str, number: int, live: bool) -> None:
+        """Retire an action or a context, or bring it back."""
         ...
 
     def attach(self) -> None:
