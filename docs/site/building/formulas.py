@@ -33,6 +33,33 @@ FORMULAS: Mapping[str, Formulas] = {
             r"\sqrt{\frac{1+\alpha}{2}\cdot\frac{\max\left(0,\ \log\frac{t}{A\,n(a)}\right)}{n(a)}}",
         ),
     ),
+    "KLUCB": (
+        (
+            "It plays the action with the largest mean that its answers do not rule out:",
+            r"\text{index}_t(a) = \max\left\{q \ge \bar r(a) :"
+            r" n(a)\,\text{kl}(\bar r(a), q) \le \text{scale}^2\,(\log t + c\log\log t)\right\}",
+        ),
+        (
+            "The distance between two coins:",
+            r"\text{kl}(p, q) = p\log\frac{p}{q} + (1-p)\log\frac{1-p}{1-q}",
+        ),
+    ),
+    "Thompson": (
+        (
+            "It draws a mean for each action from what is believed of it, and plays the largest:",
+            r"\mu(a) \sim \text{Beta}\left(a + n\,\bar r(a),\ b + n\,(1 - \bar r(a))\right)",
+        ),
+        (
+            "With a noise σ, beliefs are normal. The prior is one answer of ½:",
+            r"\mu(a) \sim \mathcal{N}\left(\frac{n\,\bar r(a) + \frac{1}{2}}{n+1},\ \frac{\sigma^2}{n+1}\right)",
+        ),
+    ),
+    "EpsilonGreedy": (
+        (
+            "With probability 1 − ε it plays the action with the best mean, otherwise any action:",
+            r"a_t = \text{argmax}_a\ \bar r(a) \quad\text{with probability } 1 - \varepsilon",
+        ),
+    ),
     "OFUL": (
         (
             "Ridge regression on the answers, and a bonus for directions that few answers are about:",
