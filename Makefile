@@ -12,7 +12,7 @@ COVERED_DIGESTS = episodic linear simulate
 COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes dist clean
+.PHONY: run test check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
 
 run: $(VENV)/lab
 	@echo "== Running every claim of the paper and judging it (three to four minutes; an interrupted run resumes)"
@@ -105,6 +105,10 @@ dist: $(VENV)/lab
 	@echo "== Building a wheel and a source archive, and trying both in environments of their own (two minutes)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
 	$(BIN)/python scripts/dist.py
+
+first-run:
+	@echo "== Recording what a newcomer meets, from the clone to the first figure (some minutes, mostly downloads)"
+	$(PYTHON) scripts/first_run.py
 
 episodes: $(VENV)/ready
 	@echo "== Running the studies of episodes that docs/episodes.md quotes (about twenty minutes on two cores)"

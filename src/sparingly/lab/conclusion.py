@@ -86,4 +86,4 @@ def sentences(records: Sequence[ClaimRecord]) -> Iterable[Text]:
         detail = (
             "" if closest is None else f" ({closest.says}: {closest.value:.3g}, {closest.relation} {closest.bar:.3g})"
         )
-        yield Text(f"  • {sentence}.{detail} [{id}]")
+        yield Text(f"  • {sentence}.{detail} [{name}]")
