@@ -83,7 +83,7 @@ peers: $(VENV)/ready
 	$(RLBERRY)/bin/pip install --quiet --disable-pip-version-check -c benchmarks/rlberry.txt -e . rlberry==0.6.0
 
 worlds: $(VENV)/ready
-	@echo "== Every rule and three simple baselines in every world; judges BalancedMatching and writes docs/worlds.md (about a quarter of an hour on two cores; an interrupted run resumes)"
+	@echo "== Every rule and three simple baselines in every world; judges BalancedMatching, writes docs/worlds.md and the table of the README (about a quarter of an hour on two cores; an interrupted run resumes)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds --document
 
 mutants: $(VENV)/ready postgres
@@ -96,6 +96,7 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
+	$(BIN)/python docs/figures/parts.py
 
 gallery: $(VENV)/ready
 	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"

@@ -15,7 +15,7 @@ import sparingly as sp
 from sparingly.ledger import MOST_COST
 from sparingly.saving import dumps, loads
 from sparingly.testing import Scripted
-from tests.conftest import RULES
+from tests.conftest import LEARNERS, RULES
 from tests.test_agent import fingerprint
 
 WORTH = {"small": 0.2, "large": 0.5, "huge": 0.9}
@@ -51,7 +51,7 @@ def test_a_better_action_that_was_added_is_found_and_what_was_learnt_is_kept():
     assert agent.learner.arms == 3
 
 
-@pytest.mark.parametrize("learner", [sp.UCB1, sp.MOSS])
+@pytest.mark.parametrize("learner", LEARNERS.values())
 @pytest.mark.parametrize("rule", RULES["tabular"], ids=repr)
 @pytest.mark.parametrize("ties", ["first", "random"])
 def test_a_retired_action_is_never_played_nor_asked_about(learner, rule, ties):

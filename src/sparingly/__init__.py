@@ -22,7 +22,7 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI
+from sparingly.learners import KLUCB, LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI, EpsilonGreedy, Thompson
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
@@ -73,11 +73,11 @@ else:
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching",
-    "BudgetWarning", "Conflict",
-    "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
-    "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
-    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
-    "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
-    "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",
+    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
+    "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
+    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
+    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule",
+    "ServiceError", "Simulation", "SparinglyError", "Thompson", "Unauthorized", "Unavailable", "UnknownDecision",
+    "UnreadableFile", "__version__", "budgets", "compiled", "contexts", "features", "problems", "simulate",
+    "theory",
 ]  # fmt: skip

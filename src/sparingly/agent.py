@@ -24,6 +24,7 @@ from sparingly.randomness import seed_sequence
 from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, check_parts, make_family, who_has
+from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
@@ -35,7 +36,6 @@ GUESSES = {  # what people try, and what to write instead
     "act": "write agent.decide()",
     "budget": "agent.ledger has granted, spent and left; agent.grant(5) adds to it",
     "choose": "write agent.decide()",
-    "fit": "an agent learns from each answer: agent.observe(d, reward)",
     "left": "write agent.ledger.left",
     "name": "an agent has none",
     "reset": "make a new agent",
@@ -46,7 +46,7 @@ GUESSES = {  # what people try, and what to write instead
 }
 
 
-class Agent(Roster):
+class Agent(Roster, Teachable):
     """Decides under a hard budget.
 
     Parameters
@@ -175,6 +175,11 @@ class Agent(Roster):
         return cast(Integers, self._read("answered"))
 
     @property
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A): by `teach`, `fit`, or beside another one."""
+        return cast(Integers, self._read("taught"))
+
+    @property
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
         means = self._read("means")
@@ -224,7 +229,7 @@ class Agent(Roster):
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
-        What was never tried or never answered counts as worth nothing.
+        An action that was never tried or never answered counts as worth 0.
         """
         return cast(Integers, self._read("best_guess"))
 
@@ -242,9 +247,12 @@ class Agent(Roster):
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
-        `context` is a whole number or a name for contextual arms (none if there is only one), and an array of features
-        (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
-        number if actions have no names.
+        Parameters:
+        - `context`: with arms its number or name, nothing if there is only one. With OFUL an array of features (A, d),
+          a row for each action; from decision to decision rows may change, and so may their number if actions have no
+          names.
+
+        Returns: the action, whether to ask, an id for the answer, and the reasons.
         """
         with self._lock:  # as `locked`, which takes longer
             return self._decide(self._check_context(context) if self._named else self._family.check(context))
@@ -261,9 +269,9 @@ class Agent(Roster):
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
-        """Several decisions at once, one for each context; or so many, as a number, where there are no contexts.
+        """Make several decisions at once: one for each context, or as many as a number says if there are no contexts.
 
-        The same as `decide` for one after the other, before any of their answers is known. If a context does not fit,
+        This is the same as calling `decide` once for each, before any answer is known. If one context does not fit,
         nothing is decided.
         """
         if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
@@ -306,10 +314,10 @@ class Agent(Roster):
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
-        """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
+        """Repeat a decision from its record: like `decide`, but the recorded action and ask are what counts.
 
-        Where the same code has decided on a like machine, both agree. Another processor may round otherwise; then the
-        ask that was recorded is counted in place of the one that would be made here.
+        The same code on the same kind of machine decides the same again. If another processor rounds differently, the
+        recorded ask is counted, and not the one that would be made here. Use it also to start with answers from before.
         """
         decision = self.decide(context)
         if (decision.index, decision.ask) == (action, ask):
@@ -324,26 +332,44 @@ class Agent(Roster):
     def withdraw(self, id: int | Decision) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
-        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
-        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
-        taken back, answered or not. Not for episodes.
+        The budget stays safe: whether an ask is safe depends on what was asked and what is left, not on how that came
+        about. With features, the bar of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md
+        says by how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
         del self._awaited[number]
 
-    def observe(self, id: Any, reward: Any) -> None:
+    def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
-        reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
-        finite number for OFUL. True and False count as 1 and 0.
+        Parameters:
+        - `id`: the decision, or its id; in episodes the pair of the number of the episode and the step, from 0.
+        - `reward`: on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+          finite number for OFUL. True and False count as 1 and 0.
+        - `label`: the action that would have been right. With arms all actions learn from it, for the price of one
+          ask: it is worth 1, all others 0.
+        - `rewards`: what each action was worth, as a list, or by name where only some are known. The action of this
+          decision must be among them.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)
-            self._family.learn(ticket, self._check_reward(reward))
+            if label is None and rewards is None:
+                self._family.learn(ticket, self._check_reward(reward))
+            else:
+                self._observe_all(ticket, reward, label, rewards)
             del self._awaited[number]
+
+    def _observe_all(self, ticket: Any, reward: Any, label: Any, rewards: Any) -> None:
+        """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
+        if (reward is not None) + (label is not None) + (rewards is not None) > 1:
+            raise InvalidInput("give one of reward, label and rewards, not several")
+        found = self._rewards_of_all(ticket, label, rewards)
+        own = [value for other, value in found if other == ticket]
+        if not own:
+            raise InvalidInput("rewards must have that of the action that was asked about")
+        self._family.learn(ticket, own[0])
+        self._teach_all([(other, value) for other, value in found if other != ticket])
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:
@@ -357,7 +383,7 @@ class Agent(Roster):
             raise InvalidInput("ids and rewards must be two lists of the same length") from None
         found = [(*self._ticket_of(one), self._check_reward(reward)) for one, reward in pairs]
         if len({number for number, _, _ in found}) < len(found):
-            raise InvalidInput("a decision can be answered once only, but one stands twice in this batch")
+            raise InvalidInput("a decision can be answered only once, but this batch has one of them twice")
         for number, ticket, reward in found:
             self._family.learn(ticket, reward)
             del self._awaited[number]

@@ -44,11 +44,12 @@ def explain(agent: Agent, decision: Decision) -> str:
 
 def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
     """Context, action, mean, half of the interval's width, asks and answers of every cell; for arms."""
-    asked, answered, means = agent.asked, agent.answered, agent.means
+    asked, means = agent.asked, agent.means
     if asked.ndim != 2:
         raise InvalidInput(
             "a table or figure of actions is for arms; for episodes look at values, visits and best_guess"
         )
+    answered = agent.answered + agent.taught
     half = half_widths(agent, answered)
     return [
         (

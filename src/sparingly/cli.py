@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from sparingly.errors import MissingExtra, SparinglyError
+from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
 from sparingly.version import __version__
 
 try:
@@ -68,7 +68,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
+    """Compare asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
 
     Example:
 
@@ -116,9 +116,8 @@ def reproduce(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="IDS", help="Claims, or groups of them (`ucb`); all by default.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick/--full", help="Minutes, or the long runs that the docs quote.")
-    ] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes; this is the default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The long runs that the docs quote, instead.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the report [default: results/reproduce/MODE].")
     ] = None,
@@ -143,7 +142,9 @@ def reproduce(
     from sparingly.lab.conclusion import conclusion
     from sparingly.lab.progress_screen import ClaimsScreen
 
-    mode = "quick" if quick else "full"
+    if quick and full:
+        raise InvalidInput("--quick and --full were both given; choose one")
+    mode = "full" if full else "quick"
     folder = out or Path("results") / "reproduce" / mode
     claims = work.choose(ids or [])
     console = Console()

@@ -275,6 +275,13 @@ class BaseFamily:
         """One more action or context; its number. Not in every setting."""
         raise InvalidInput(self.fixed.format(what=what, learner=type(self.learner).__name__))
 
+    def others(self, ticket: Any) -> list[Any]:
+        """What `teach` takes for each action where a decision was made, in order. Not in every setting."""
+        raise InvalidInput(
+            f"with {type(self.learner).__name__} an answer tells of one action: give `reward`, and pass what is known "
+            "of others to agent.teach(action, reward, context)"
+        )
+
     def set_live(self, what: str, number: int, live: bool) -> None:
         """Retire an action or a context, or bring it back. Not in every setting."""
         self.add(what, None)

@@ -259,7 +259,11 @@ def notice(what: str, patience: float = 1.0) -> Iterator[None]:
     often = "in every process; with NUMBA_CACHE_DIR set to a folder that can be written to, once" if _unkept else "once"
 
     def speak() -> None:
-        print(f"sparingly: compiling {what}, {often} for this machine (some seconds) ...", file=sys.stderr, flush=True)
+        print(
+            f"sparingly: compiling {what}, {often} for this installation (some seconds) ...",
+            file=sys.stderr,
+            flush=True,
+        )
 
     timer = threading.Timer(patience, speak)
     timer.daemon = True

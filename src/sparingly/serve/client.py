@@ -198,7 +198,7 @@ class Methods(Generic[Transport]):
 
     @Single
     def agents(self) -> Result[contract.AgentList]:
-        """All agents, however many pages they are."""
+        """All agents, from all pages."""
         return all_agents(Call("GET", "v1/agents", contract.AgentList), self._policy)
 
     @Single

@@ -96,7 +96,7 @@ def laid_out_anew(old: Memory, pair: Pair, learner: Any, cells: Cells) -> Words:
     m.account[:] = old.account
     m.head["decisions"], m.head["live"] = old.head["decisions"], cells.actions.sum()
     m.clock[: old.clock.size] = old.clock
-    for name in ("asked", "answered"):
+    for name in ("asked", "answered", "taught"):
         grown(m.counts[name], cells)[: size[0], : size[1]] = old.counts[name].reshape(size)
     grown(m.estimates["total"], cells)[: size[0], : size[1]] = old.estimates["total"].reshape(size)
     m.counts["cost"] = cells.costs.ravel()

@@ -50,7 +50,7 @@ class TabularFamily(BaseFamily):
 
     setting = "tabular"
     learners = LEARNERS
-    views = ("asked", "answered", "means", "indices", "threshold")
+    views = ("asked", "answered", "taught", "means", "indices", "threshold")
     state = (*BaseFamily.state, "shape")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
@@ -171,12 +171,13 @@ class TabularFamily(BaseFamily):
         a, ending, width = self._close(u, a, wanted, plain is None)
         if plain is not None and ending != rounds.ANSWERABLE:
             a = self._instead(plain, u, a)
-            asked, rounds_so_far = int(self.memory.counts["asked"][first + a]), int(self.memory.clock[0])
+            asked, rounds_so_far = self._tries(first + a), int(self.memory.clock[0])
             width = rounds.cell_width(asked, max(rounds_so_far, 1), self.memory.counts.size)
         elif plain is not None and self.pair.slots > 0:
             plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
         threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
-        known = bool(self.memory.counts["answered"][first + a] > 0)
+        counts = self.memory.counts[first + a]
+        known = bool(counts["answered"] + counts["taught"] > 0)
         why = rounds.explain(self.pair.slots > 0, self.pair.exploits, known, reason, ending)
         return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), int(why), (u, int(a))
 
@@ -208,6 +209,26 @@ class TabularFamily(BaseFamily):
             self.plain.learner.learn(self.plain.state, *ticket, reward)
         self._learn(self.words, self.own, *ticket, reward)
 
+    def lesson(self, context: int, action: Any) -> tuple[int, int]:
+        """What `teach` takes for an action in a context."""
+        if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < self.shape[1]:
+            raise InvalidInput(f"action must be a whole number in 0 … {self.shape[1] - 1}, not {action!r}")
+        return context, int(action)
+
+    def others(self, ticket: tuple[int, int]) -> list[tuple[int, int]]:
+        """What `teach` takes for each action where a decision was made, in order."""
+        return [(ticket[0], a) for a in range(self.shape[1])]
+
+    def teach(self, lesson: tuple[int, int], reward: float) -> None:
+        """Take in an answer that came without an ask."""
+        if self.plain is not None:
+            self.plain.learner.learn(self.plain.state, *lesson, reward)
+        self.pair.code(rounds.teach)(self.words, self.own, *lesson, reward)
+
+    def _tries(self, cell: int) -> int:
+        counts = self.memory.counts[cell]
+        return int(counts["asked"] + counts["taught"])
+
     def check_reward(self, reward: object) -> float:
         """A number in [0, 1]."""
         if type(reward) is float and 0.0 <= reward <= 1.0:
@@ -226,9 +247,14 @@ class TabularFamily(BaseFamily):
         """How often each cell was answered, (S, A)."""
         return self.counted("answered")
 
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A)."""
+        return self.counted("taught")
+
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); NaN where there is none."""
-        total, answered = self.memory.estimates["total"], self.memory.counts["answered"]
+        counts, total = self.memory.counts, self.memory.estimates["total"]
+        answered = counts["answered"] + counts["taught"]
         means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)
         return means.reshape(self.shape)
 
@@ -257,15 +283,17 @@ class TabularFamily(BaseFamily):
         """All that is remembered, by name."""
         m = self.memory
         policies, cells = m.reservoir.policies.view(np.float64), ESTIMATE_WORDS * m.counts.size
+        taught = {"taught": m.counts["taught"].copy()} if m.counts["taught"].any() else {}
         changed = {"before": m.before, "sunk": int(m.shares["sunk"][0])} if m.before.size else {}
         return (
             saved_pace(self.pair, m.pace)
             | changed
+            | taught
             | {
                 "account": m.account.view(np.int64),
                 "random": m.random,
                 "clock": m.clock,
-                "counts": as_integers(m.counts),
+                "counts": as_integers(m.counts)[:, :3].copy(),
                 "total": m.estimates["total"],
                 "past": policies[:, :cells].reshape(-1, ESTIMATE_WORDS),
                 "past_level": policies[:, cells:].reshape(-1),
@@ -287,7 +315,9 @@ class TabularFamily(BaseFamily):
         for name in ("random", "clock"):
             fill(getattr(m, name), parts[name])
         fill(m.account.view(np.int64), parts["account"])
-        fill(as_integers(m.counts), parts["counts"])
+        fill(as_integers(m.counts)[:, :3], parts["counts"])
+        if "taught" in parts:
+            fill(m.counts["taught"], parts["taught"])
         fill(m.estimates["total"], parts["total"])
         cells, policies = ESTIMATE_WORDS * m.counts.size, m.reservoir.policies.view(np.float64)
         fill_rows(policies[:, :cells], parts["past"], -1, ESTIMATE_WORDS)

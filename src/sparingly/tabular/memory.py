@@ -37,6 +37,9 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     scores=np.int64,  # K, how many scores it keeps: with contexts only
     per_context=np.int64,  # 1 if the learner counts the rounds of each context by themselves
     straight=np.int64,  # 1 if the index is a linear function of the level
+    hopeful=np.int64,  # 1 if an average has one answer more, a 1
+    bounded=np.int64,  # 1 if the learner names an interval of its own
+    samples=np.int64,  # 1 if the learner chooses at random
     unknown=np.float64,  # the average of an arm without answers
     total_cost=np.int64,  # C, in millionths
     changed=np.int64,  # 1 once actions or contexts were added or retired
@@ -46,6 +49,7 @@ COUNTS = record(  # of one cell
     cost=np.int64,  # of asking, in millionths; −1 − cost if the cell was retired
     asked=np.int64,  # n^q
     answered=np.int64,  # n
+    taught=np.int64,  # answers that came without an ask
 )
 SHARES = record(  # of the budget, once actions or contexts were added or retired: see shares.py
     sunk=np.int64,  # what was spent on cells that were retired, in millionths
@@ -141,11 +145,12 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
     words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
-    unknown = max(known.unknown, 1.0) if pair.exploits else known.unknown  # who explores by asks tries every arm first
+    hopeful = pair.exploits and known.hopeful  # who explores by asks tries every arm first
+    unknown = max(known.unknown, 1.0) if hopeful else known.unknown
     words[:HEAD_WORDS].view(HEAD)[0] = (
         contexts, arms, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight, unknown,
-        units.sum(), changed, 0,
+        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight,
+        hopeful, "bounds" in known.functions, "sample" in known.functions, unknown, units.sum(), changed, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers

@@ -8,15 +8,9 @@ to which the rest of the budget can bring all of them. Rules are shown w·C as t
 
 from __future__ import annotations
 
-from sparingly.numba_support import apart, compiled
+from sparingly.numba_support import apart
 from sparingly.rules.pacing import UNKNOWN
 from sparingly.tabular.memory import FAR, Memory
-
-
-@compiled
-def price_of(cost: int) -> int:
-    """What asking costs, in millionths, also where a cell was retired."""
-    return cost if cost >= 0 else -1 - cost
 
 
 @apart
