@@ -1,8 +1,8 @@
 """Gymnasium environments under a budget: rewards only on request, tables as problems, learning to play.
 
 `AskForReward` hides the rewards of any environment behind `ask`. `problem` turns an environment that knows its
-own transitions into an episodic problem for `simulate`. `learn` plays an environment that nobody has a model of, and
-`play` tells what a policy earns there. Needs the extra `gym`; `import sparingly` does not import it.
+own transitions into an episodic problem for `simulate`. `learn` plays an environment without a model of it, and
+`play` says what a policy earns there. Needs the extra `gym`; `import sparingly` does not import it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ except ImportError:
 
 __all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Environment = gymnasium.Env[Any, Any]
@@ -51,12 +56,12 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
     """An environment whose rewards must be asked for, each at a cost, within a hard budget.
 
     `step` returns NaN for the reward, unless told to `ask` at once. `ask()` returns the reward of the last step,
-    `ask(step)` that of an earlier step of the same episode, from 0, until the next `reset`. A reward is paid for once;
-    one that cannot be paid for is NaN, and the ledger counts the refusal. `info["budget"]` holds granted, spent, left,
+    `ask(step)` that of an earlier step of the same episode, from 0, until the next `reset`. A reward is paid for once.
+    If the budget cannot pay, it is NaN, and the ledger counts the refusal. `info["budget"]` holds granted, spent, left,
     and whether this step's reward was asked for; everything else in `info` is passed on as it is.
 
-    `budget` is a number, to which `grant` adds, or a schedule that grows with every episode. It outlives a reset, so a
-    seed alone does not repeat a run: the environment's spec says "nondeterministic".
+    `budget` is a number, to which `grant` adds, or a schedule that grows with every episode. A reset does not restore
+    it, so a seed alone does not repeat a run: the environment's spec says "nondeterministic".
 
     >>> env = AskForReward(gymnasium.make("FrozenLake-v1"), budget=1)
     >>> _ = env.reset(seed=0)
@@ -94,7 +99,7 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; the rewards of the one before cannot be asked for any more."""
+        """Start an episode. The rewards of the previous one can no longer be asked for."""
         following = self.episode + bool(self._rewards)
         self._follow_schedule(following)
         observation, info = self.env.reset(seed=seed, options=options)
@@ -161,8 +166,8 @@ def problem(
     nothing to ask about. Rewards are rescaled to [0, 1]; `in_rewards` translates values back. `initial` says where
     episodes start: by default as in the environment's `initial_state_distrib`, or where `reset` puts it.
 
-    Where a state and an action lead to one next state with several rewards, their mean is paid; values are not
-    touched by that. If the game has two different rewards only, the mean is a probability, and nothing is lost.
+    If a state and an action lead to one next state with several rewards, their mean is paid. This does not change
+    values. If the game has only two different rewards, the mean is a probability, and nothing is lost.
 
     >>> lake = problem("FrozenLake-v1", horizon=20)
     >>> lake, round(float(lake.optimal_values[0, 0]), 3)
@@ -224,7 +229,7 @@ def _start(env: Environment, states: Discrete) -> Contexts | int:
 
 @dataclass(frozen=True, repr=False)
 class Learning:
-    """What `learn` returns; returns are in the environment's units, and the experimenter's to see, not the agent's."""
+    """What `learn` returns. Returns are in the environment's units; the experimenter sees them, the agent does not."""
 
     agent: Agent
     policy: Integers  #: (H, S) the agent's best guess at the end, (H, S + 1) with UCBVI; `play` tells what it earns
@@ -252,11 +257,21 @@ def learn(
 ) -> Learning:
     """Let an Agent play an environment with Discrete states and actions that it has no model of.
 
-    `learner` is made from `states`, `actions`, `horizon` and `rewards`; by default `StationaryUCBVI`, which acts and
-    asks step by step. `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` tells it what can be had. It plays
-    environments side by side too, those of `gymnasium.make_vec`. A budget that grows does so with every step. `horizon`
-    is the environment's own time limit, or 1,000. `reward_range` is the least and the greatest reward; it may be left
-    out if the environment names it, or has a table of transitions.
+    Parameters:
+    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`.
+    - `learner`: what makes one from `states`, `actions`, `horizon` and `rewards`. `StationaryUCBVI` acts and asks step
+      by step; `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` tells it what can be had.
+    - `rule`: what decides which rewards to ask for.
+    - `budget`: what may be spent; one that grows does so with every step.
+    - `episodes`: how many of them to play.
+    - `horizon`: how many steps an episode has at most; by default the environment's own time limit, or 1,000.
+    - `seed`: the same seed plays the same episodes.
+    - `reward_range`: the least and the greatest reward, if the environment neither names them nor has a table of
+      transitions.
+    - `cost`: what asking for one reward costs.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+
+    Returns: the agent, its best policy, and what each episode earned and asked.
 
     With `UCBVI` or `ULCVI` whole episodes are planned for, and asked about in their end. They have to be given a
     `horizon`, and get one state more than the environment has: there an episode stays that ends early, which pays 0 and

@@ -178,13 +178,30 @@ class KeptCode(FunctionCache):  # type: ignore[misc]  # numba's own modules have
             return None
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever a damaged file makes of itself: it is compiled once more
-            self.flush()
+        except Exception as error:  # whatever a damaged file makes of itself: it is compiled once more
+            tell_once("damaged", f"compiled code in {self.cache_path} cannot be read ({error!r}): compiled again")
+            with contextlib.suppress(OSError):
+                self.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if not names_own_parts(sig):
+        if names_own_parts(sig):
+            return
+        try:
             super().save_overload(sig, data)
+        except OSError as error:
+            told = f"compiled code cannot be kept in {self.cache_path} ({error.strerror}): compiled in every process"
+            tell_once("unwritable", f"{told}; NUMBA_CACHE_DIR names another folder")
+
+
+_told: set[str] = set()
+
+
+def tell_once(kind: str, message: str) -> None:
+    """One line on stderr, the first time that something of this kind happens in a process."""
+    if kind not in _told:
+        _told.add(kind)
+        print(f"sparingly: {message}", file=sys.stderr, flush=True)
 
 
 def names_own_parts(kind: Any) -> bool:
@@ -218,7 +235,7 @@ def forget_stale_code() -> None:
             cache = Path(CACHE_DIR) / f"{folder.name}_{path}"
         note = cache / "compiled-from.txt"
         with contextlib.suppress(OSError):  # a package that cannot be written to is not being edited either
-            if not note.exists() or note.read_text() != digest:
+            if not note.exists() or note.read_text(errors="replace") != digest:
                 for file in cache.glob("*.nb[ic]"):
                     file.unlink(missing_ok=True)
                 cache.mkdir(parents=True, exist_ok=True)
@@ -242,7 +259,11 @@ def notice(what: str, patience: float = 1.0) -> Iterator[None]:
     often = "in every process; with NUMBA_CACHE_DIR set to a folder that can be written to, once" if _unkept else "once"
 
     def speak() -> None:
-        print(f"sparingly: compiling {what}, {often} for this machine (some seconds) ...", file=sys.stderr, flush=True)
+        print(
+            f"sparingly: compiling {what}, {often} for this installation (some seconds) ...",
+            file=sys.stderr,
+            flush=True,
+        )
 
     timer = threading.Timer(patience, speak)
     timer.daemon = True

@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields
 
 @dataclass(slots=True)
 class AgentRecord:
-    """An agent: the body it was created with, and its counters. The store guarantees spent + held ≤ granted."""
+    """An agent: its body (see changes.py), and its counters. The store guarantees spent + held ≤ granted."""
 
     id: int
     name: str
-    body: str  # contract.AgentBody as JSON
+    body: str  # contract.AgentBody as JSON; once it was changed, changes.Stored
     created: int
     granted: int
     spent: int
@@ -71,10 +71,10 @@ class DecisionRecord(LogRecord):
 
 @dataclass(slots=True)
 class EntryRecord(LogRecord):
-    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume."""
+    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume, change."""
 
     kind: str
-    key: str  # the event_id, grant_id or charge_id; empty for pause and resume
+    key: str  # the event_id, grant_id or charge_id; of a change its steps as JSON; empty for pause and resume
     number: int  # of the decision, or 0
     amount: int
     reward: float | None

@@ -261,6 +261,8 @@ class Store(ABC):
         if len(plain) < len(changes.new):
             full = (_decision_values(record) for record in changes.new if _optional_values(record) != _nothing)
             self.run_many(INSERT_DECISION, full)
+        if new.body != old.body:
+            self.run("UPDATE agents SET body = ? WHERE id = ?", (new.body, new.id))
         if changes.changed:
             self.run_many(CHANGE_DECISION, map(_changed_values, changes.changed))
         if changes.entries:

@@ -62,6 +62,7 @@ class StationaryFamily(BaseFamily):
     state = (*BaseFamily.state, "shape")
     compiled: ClassVar[dict[str, Any]] = {"_act": rounds.act, "_reached": rounds.reached, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
+    fixed = "the {what} of {learner} are fixed, since plans and bonuses count them: make a new agent"
     rescales = False  # the end of an episode is worth 0, wherever that lies in the range of rewards
     nameable: ClassVar[dict[str, int | None]] = {}
     _act: Any
