@@ -139,6 +139,7 @@ def reproduce(
         sparingly reproduce ucb oful/budget --full --out results/reproduce/full
     """
     from sparingly.lab import reproduce as work
+    from sparingly.lab.conclusion import conclusion
     from sparingly.lab.progress_screen import ClaimsScreen
 
     if quick and full:
@@ -159,15 +160,16 @@ def reproduce(
         )
         sys.stdout.flush()
         os._exit(130)  # threads in the middle of a claim cannot be stopped
-    console.print(work.table(records))
+    console.print(work.table(records) if ids else conclusion(records, mode, folder))
     for record in records:
         if record.verdict == "fails":
             open_checks = [c.says for c in record.evidence.checks if c.outcome != "shown" and c.form != "stated"]
             console.print(f"{record.id} fails: {'; '.join(open_checks)}", markup=False, soft_wrap=True)
-    console.print(
-        f"Report: {folder / 'report.html'}\nData:   checks.parquet, curves.parquet and claims.json beside it",
-        soft_wrap=True, markup=False,
-    )  # fmt: skip
+    if ids:
+        console.print(
+            f"Report: {folder / 'report.html'}\nData:   checks.parquet, curves.parquet and claims.json beside it",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
     if any(record.verdict == "fails" for record in records if record.id in {claim.id for claim in claims}):
         raise typer.Exit(1)
 
