@@ -52,7 +52,7 @@ class Agent(Roster, Teachable):
     Parameters
     ----------
     learner
-        Chooses the actions: UCB1, MOSS, OFUL, UCBVI, ULCVI or your own.
+        Chooses the actions: UCB1, OFUL, UCBVI, another one of ours, or your own.
     rule
         Decides when to ask.
     budget
