@@ -283,7 +283,7 @@ def test_another_rule_goes_on_with_what_was_learnt():
     np.testing.assert_array_equal(agent.means, means)
     assert agent.rule == sp.ExactMatching()
     agent.grant(300)
-    assert [agent.decide().index for _ in range(3)] == [1, 1, 1]
+    assert sum(agent.decide().index == 1 for _ in range(200)) > 100  # the others are asked about as well
     assert loads(dumps(agent)).decide() == agent.decide()
     with pytest.raises(sp.InvalidInput, match="is not a rule"):
         agent.change_rule(sp.Greedy)

@@ -28,6 +28,12 @@ RATE = 0.05  # of the rounds may be asked about
 Results = Mapping[str, sp.Simulation]
 
 
+ARMS = {
+    "UCB1": sp.UCB1(10, scale=0.3), "MOSS": sp.MOSS(10, scale=0.3), "KLUCB": sp.KLUCB(10, scale=0.5),
+    "Thompson": sp.Thompson(10), "EpsilonGreedy": sp.EpsilonGreedy(10, scale=0.3),
+}  # fmt: skip
+
+
 def of_rules() -> Results:
     """Every rule on the same ten arms."""
     problem, learner, budget = sp.problems.Arms([0.4] * 9 + [0.6]), sp.UCB1(10, scale=0.3), sp.budgets.Linear(RATE)
@@ -42,7 +48,7 @@ def of_learners() -> dict[str, Results]:
     rows = sp.problems.Linear(theta, arms=sp.features.Sphere(10), noise=0.5)
     river = sp.problems.river_swim(states=4, horizon=8)
     cases: list[tuple[Any, int, int, dict[str, Any]]] = [
-        (arms, 20_000, 50, {"UCB1": sp.UCB1(10, scale=0.3), "MOSS": sp.MOSS(10, scale=0.3)}),
+        (arms, 20_000, 50, ARMS),
         (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3)}),
         (river, 4_000, 4, {"UCBVI": sp.UCBVI(4, 2, 8, scale=0.05), "ULCVI": sp.ULCVI(4, 2, 8, scale=0.005)}),
     ]

@@ -200,7 +200,8 @@ def interval(m: Memory, estimate: Any, level: float) -> tuple[float, float]:
         low, high = bounds_of(own, kind, numbers, estimate, level)
         return float(low), float(high)
     high = index_of(own, kind, numbers, estimate, level)
-    return float(2.0 * estimate.average - high), float(high)
+    low = 2.0 * estimate.average - high if estimate.average < math.inf else -math.inf
+    return float(low), float(high)
 
 
 @inlined
