@@ -17,7 +17,8 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import contract, export, metrics, openapi, static, store, views
+from sparingly.serve import chain, contract, export, metrics, openapi, static, store, views
+from sparingly.serve.batch import Batch, Command
 from sparingly.serve.clock import TOLERANCE
 from sparingly.serve.connections import Connections
 from sparingly.serve.contract import (
@@ -56,7 +57,8 @@ from sparingly.serve.http_errors import (
 )
 from sparingly.serve.records import AGENT_COLUMNS, AgentRecord
 from sparingly.serve.routes import routes
-from sparingly.serve.writer import Batch, Command, Writer
+from sparingly.serve.watch import Watch
+from sparingly.serve.writer import Writer
 from sparingly.version import __version__
 
 NAME, ID = re.compile(contract.NAME), re.compile(contract.ID)
@@ -79,6 +81,7 @@ class Service:
         self.store, self.token, self.paused = opened, token, paused
         self.connections = Connections() if connections is None else connections
         self.writer = Writer(opened, timeout)
+        self.watch = Watch(opened, self.writer)
         self.metrics = metrics.Metrics(self)
         self._readers = ThreadPoolExecutor(4, "sparingly-reader")
         self._exporters = ThreadPoolExecutor(2, "sparingly-export")  # a long export must not block other reads
@@ -105,20 +108,25 @@ class Service:
         if self.paused:
             await self.writer.pause_all()
         await self.writer.start()
-        self._due_task = asyncio.create_task(self._look_for_due_asks())
+        self._own_tasks = [asyncio.create_task(self._look_for_due_asks()), asyncio.create_task(self.watch.run())]
 
     async def _look_for_due_asks(self) -> None:
         """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
         while True:
-            with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-                self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
-                self.writer.note_damage(await self._read(store.read_damaged))
+            await self._look_once()
             await asyncio.sleep(MINUTE)
+
+    async def _look_once(self) -> None:
+        with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
+            self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
+            self.writer.note_damage(await self._read(store.read_damaged))
 
     async def stop(self) -> None:
         """Finish the requests in progress, and close the store."""
-        self._due_task.cancel()
-        await asyncio.gather(self._due_task, return_exceptions=True)
+        for task in self._own_tasks:
+            task.cancel()
+        await asyncio.gather(*self._own_tasks, return_exceptions=True)
+        self.watch.stop()
         await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -414,20 +422,22 @@ class Service:
             if not self._has_token(request):
                 reason = "the storage is in doubt"  # details, such as paths, only for callers with the token
             return json_response(contract.Health("unavailable", __version__, reason), 503)
-        if self.writer.damaged or not self.writer.alive:
+        damaged = self.writer.damaged | set(self.writer.broken)
+        if damaged or not self.writer.alive or any(task.done() for task in self._own_tasks):
             reason = "a task has ended; restart the service"
-            if self.writer.damaged:
-                names = ", ".join(sorted(self.writer.damaged)[:5]) if self._has_token(request) else "some agents"
+            if damaged:
+                names = ", ".join(sorted(damaged)[:5]) if self._has_token(request) else "some agents"
                 reason = f"{names}: the counters do not agree with the log; see the guide to deployment, Damage"
             return json_response(contract.Health("unavailable", __version__, reason), 503)
         return json_response(contract.Health("ok", __version__))
 
     async def get_metrics(self, request: Request) -> Response:
+        query = request.query()
         try:
-            await self._read(self.metrics.read_agents, timeout=1.0)
+            found = await self._read(self.metrics.read_agents, query["after"], query["agents"], timeout=1.0)
         except Unavailable:
-            self.metrics.agents = ()  # show the counters of the process anyway
-        return Response(self.metrics.text(), kind=metrics.KIND)
+            found = [], 0  # show the counters of the process anyway
+        return Response(self.metrics.text(*found), kind=metrics.KIND)
 
     async def get_document(self, request: Request) -> Response:
         return Response(self.static.document)
@@ -453,7 +463,9 @@ def agent_named(read: store.Select, name: str) -> AgentRecord:
 def _new_agent(name: str, body: AgentBody, now: int) -> AgentRecord:
     zero: dict[str, Any] = dict.fromkeys(AGENT_COLUMNS, 0)
     text, initial = msgspec.json.encode(body).decode(), units_of(body.budget.initial)
-    return AgentRecord(**{**zero, "name": name, "body": text, "created": now, "last_at": now, "granted": initial})
+    first = chain.start(name, now)
+    given = {"name": name, "body": text, "created": now, "last_at": now, "granted": initial, "chain": first}
+    return AgentRecord(**{**zero, **given})
 
 
 def _no_agent(name: str) -> NotFound:

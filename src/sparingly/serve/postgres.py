@@ -41,6 +41,9 @@ NOW = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 class PostgresStore(Store):
     """A PostgreSQL database, given by its URL."""
 
+    key_type, bytes_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"
+    ordered = ""
+
     def __init__(
         self, url: str, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None
     ) -> None:
@@ -64,7 +67,7 @@ class PostgresStore(Store):
         try:
             self.run(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             found = self.run("SELECT to_regclass('meta') IS NOT NULL AND to_regclass('agents') IS NOT NULL").fetchone()
-            self.prepare_schema(bool(found[0]), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
+            self.prepare_schema(bool(found[0]))
             self._read_clock()
             self.start_clock()
             self.commit()
@@ -72,6 +75,10 @@ class PostgresStore(Store):
             self.rollback()
             self.close()
             raise
+
+    def open_to_read(self) -> None:
+        with self.reader() as read:
+            self.check_version(read)
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:

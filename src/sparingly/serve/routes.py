@@ -98,7 +98,11 @@ def _routes_of_the_service(service: Service) -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
     yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)
-    yield Route("GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",))
+    yield Route(
+        "GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",),
+        query={"agents": Query(1_000, most=10_000, about="Of how many agents, by name."),
+               "after": Query("", text=True, about="The name of the last agent of the page before.")},
+    )  # fmt: skip
     yield Route("GET", "/openapi.json", service.get_document, "This document", gives=Any)
     yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
     yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))

@@ -42,7 +42,7 @@ def serve(
             "A good token: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     log_as_json()
-    store = open_store(data, database)
+    store = open_store(data, database, accept_older=paused)
     warm_up()
     serve_from(store, host, port, token, paused)
 
@@ -75,18 +75,23 @@ def warm_up() -> None:
     agent.predict(features)
 
 
-def open_store(data: Path | None, database: str | None) -> Store:
+def open_store(data: Path | None, database: str | None, accept_older: bool = False) -> Store:
     """Open the store that the options name."""
+    store = make_store(data, database)
+    store.accept_older = accept_older
+    store.open()
+    return store
+
+
+def make_store(data: Path | None, database: str | None) -> Store:
+    """The store that the options name, not open yet."""
     if data is not None and database is not None:
         raise InvalidInput("choose one of --data and --database")
     if database is None:
-        store: Store = SqliteStore(data or Path("sparingly-data"))
-    else:
-        from sparingly.serve.postgres import PostgresStore
+        return SqliteStore(data or Path("sparingly-data"))
+    from sparingly.serve.postgres import PostgresStore
 
-        store = PostgresStore(database)
-    store.open()
-    return store
+    return PostgresStore(database)
 
 
 def read_token(path: Path) -> str:

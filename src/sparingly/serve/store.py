@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from sparingly.errors import SparinglyError
 from sparingly.serve.clock import TrustedClock, steady_clock, system_clock
-from sparingly.serve.live_agent import Changes, paused
+from sparingly.serve.live_agent import Changes, about, paused
 from sparingly.serve.records import (
     AGENT_COLUMNS,
     DECISION_COLUMNS,
@@ -28,7 +28,8 @@ from sparingly.serve.records import (
     EntryRecord,
 )  # fmt: skip
 
-VERSION = 1
+VERSION = 2
+READ_VERSION = "SELECT value FROM meta WHERE name = 'version'"
 CHUNK = 1_000  # the most records of a log that are read at a time
 CHUNK_BYTES = 8_000_000  # the most bytes of payload and context in a chunk, unless a single record has more
 SWEEP = 256  # the most asks of an agent that expire in one transaction; the others do before its next command
@@ -36,8 +37,15 @@ SLICE = 5_000  # the most records of a deleted agent that are removed at a time
 PAUSED_AT_ONCE = 500  # agents that a start with --paused pauses in one transaction
 DELETED = "deleted "  # prefix of the names of deleted agents; valid names have no spaces
 
-# {id}: an automatic integer key; {ordered}: store rows in the order of the primary key, if the database can.
+# {id}, {bytes}: `key_type` and `bytes_type` of the store. After a change here write a migration: migrations.py.
 # Statuses are compared one by one because SQLite builds a temporary table for a long IN list, for every row.
+TOKENS = """CREATE TABLE tokens (
+        name TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL, agents TEXT, rate DOUBLE PRECISION,
+        created BIGINT NOT NULL, expires BIGINT, old_digest TEXT, old_expires BIGINT
+    )"""
+AUDIT = """CREATE TABLE audit (
+        id {id}, at BIGINT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL
+    )"""
 SCHEMA = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)""",
     """CREATE TABLE agents (
@@ -45,7 +53,7 @@ SCHEMA = (
         granted BIGINT NOT NULL, spent BIGINT NOT NULL, held BIGINT NOT NULL, accrued BIGINT NOT NULL,
         decisions BIGINT NOT NULL, asks BIGINT NOT NULL, answers BIGINT NOT NULL,
         open_asks BIGINT NOT NULL, held_asks BIGINT NOT NULL, seq BIGINT NOT NULL, paused BIGINT NOT NULL,
-        last_at BIGINT NOT NULL,
+        last_at BIGINT NOT NULL, chain {bytes} NOT NULL, erased BIGINT NOT NULL,
         CONSTRAINT never_overspent CHECK (spent + held <= granted),
         CONSTRAINT nothing_negative CHECK (
             spent >= 0 AND held >= 0 AND accrued >= 0 AND accrued <= granted AND open_asks >= 0 AND held_asks >= 0
@@ -58,7 +66,7 @@ SCHEMA = (
         context TEXT NOT NULL, payload TEXT, action BIGINT NOT NULL, ask BIGINT NOT NULL, reason TEXT NOT NULL,
         width DOUBLE PRECISION NOT NULL, threshold DOUBLE PRECISION, cost BIGINT NOT NULL, lease BIGINT,
         status TEXT NOT NULL, due BIGINT, reward DOUBLE PRECISION, learned BIGINT NOT NULL, late BIGINT NOT NULL,
-        answered BIGINT,
+        answered BIGINT, gain DOUBLE PRECISION, who TEXT NOT NULL, chain {bytes} NOT NULL,
         PRIMARY KEY (agent, seq),
         CONSTRAINT one_decision_an_event UNIQUE (agent, event_id),
         CONSTRAINT within_budget CHECK (spent + held <= granted),
@@ -73,7 +81,7 @@ SCHEMA = (
         agent BIGINT NOT NULL REFERENCES agents (id) ON DELETE CASCADE, seq BIGINT NOT NULL, at BIGINT NOT NULL,
         granted BIGINT NOT NULL, spent BIGINT NOT NULL, held BIGINT NOT NULL, asks BIGINT NOT NULL,
         answers BIGINT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, number BIGINT NOT NULL, amount BIGINT NOT NULL,
-        reward DOUBLE PRECISION, learned BIGINT NOT NULL,
+        reward DOUBLE PRECISION, learned BIGINT NOT NULL, who TEXT NOT NULL, chain {bytes} NOT NULL,
         PRIMARY KEY (agent, seq), CONSTRAINT entry_within_budget CHECK (spent + held <= granted)
     ){ordered}""",
     """CREATE UNIQUE INDEX one_booking_an_id ON entries (agent, kind, key) WHERE kind IN ('grant', 'charge')""",
@@ -81,6 +89,8 @@ SCHEMA = (
     """CREATE TABLE snapshots (
         agent BIGINT PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, seq BIGINT NOT NULL, body TEXT NOT NULL
     )""",
+    TOKENS,
+    AUDIT,
     f"""INSERT INTO meta (name, value) VALUES ('version', {VERSION}), ('checked', 0)""",
 )
 
@@ -92,7 +102,7 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 INSERT_AGENT = _insert("agents", AGENT_COLUMNS[1:])
 INSERT_DECISION = _insert("decisions", DECISION_COLUMNS)
 # Most decisions have none of these, and Python's sqlite3 is slower with a NULL than with a number.
-OPTIONAL = ("payload", "lease", "due", "reward", "answered")
+OPTIONAL = ("payload", "lease", "due", "reward", "answered", "gain")
 PLAIN_COLUMNS = tuple(column for column in DECISION_COLUMNS if column not in OPTIONAL)
 INSERT_PLAIN = _insert("decisions", PLAIN_COLUMNS)
 INSERT_ENTRY = _insert("entries", ENTRY_COLUMNS)
@@ -100,6 +110,8 @@ CHANGE_DECISION = f"UPDATE decisions SET {', '.join(f'{c} = ?' for c in MUTABLE)
 AGENTS = f"SELECT {', '.join(AGENT_COLUMNS)} FROM agents"
 DECISIONS = f"SELECT {', '.join(DECISION_COLUMNS)} FROM decisions WHERE agent = ?"
 ENTRIES = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE agent = ?"
+ANSWERED = """FROM entries e JOIN decisions d ON d.agent = e.agent AND d.event_id = e.key
+    WHERE e.agent = ? AND e.seq >= ? AND e.seq <= ? AND e.kind IN ('feedback', 'release', 'expire') ORDER BY e.seq"""
 SIZES = "SELECT seq, COALESCE(LENGTH(payload), 0) + LENGTH(context) FROM decisions WHERE agent = ?"
 WITHOUT_PAYLOAD = DECISIONS.replace(" payload,", " NULL AS payload,")
 NOT_DELETED = f"SUBSTR(name, 1, {len(DELETED)}) <> '{DELETED}'"
@@ -107,7 +119,7 @@ FIND_AGENT = f"{AGENTS} WHERE name = ?"
 FIND_DECISION = f"{DECISIONS} AND event_id = ?"
 # The ledger: adds what was spent, provided that the budget allows it and that nobody else has written meanwhile.
 SETTLE = """UPDATE agents SET granted = granted + ?, spent = spent + ?, held = held + ?, accrued = ?, decisions = ?,
-    asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?
+    asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?, chain = ?, erased = ?
     WHERE id = ? AND seq = ? AND spent + ? + held + ? <= granted + ?"""
 
 SAVE_TIME = """INSERT INTO meta (name, value) VALUES ('clock', ?)
@@ -136,7 +148,11 @@ class Store(ABC):
     """A database of agents and logs. Subclasses connect, lock, and translate errors to StorageError."""
 
     inline = False  # whether statements are fast enough to run on the event loop
+    key_type, bytes_type = "INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB"
+    ordered = " WITHOUT ROWID"  # what stores rows in the order of the primary key, if the database can
     name = ""
+    accept_older = False  # whether an older copy may have been put back: everything is paused then
+    upgrade: Callable[[Store, int], None] | None = None  # what brings an older schema up to date, if it may
 
     def __init__(self, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None) -> None:
         """Clocks are in microseconds. A `clock` that is given without a `steady` one is trusted."""
@@ -148,6 +164,10 @@ class Store(ABC):
     @abstractmethod
     def open(self) -> None:
         """Connect, and create or check the schema."""
+
+    @abstractmethod
+    def open_to_read(self) -> None:
+        """Open for `reader` alone, also beside a service; nothing is changed."""
 
     @abstractmethod
     def close(self) -> None:
@@ -180,6 +200,10 @@ class Store(ABC):
     @abstractmethod
     def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
         """The decisions with these ids, as far as they exist."""
+
+    def check(self) -> str:
+        """What the database says of its own files: empty if all is well, or if it looks after them by itself."""
+        return ""
 
     # The transaction.
 
@@ -230,7 +254,10 @@ class Store(ABC):
 
     def records(self, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
         """The log after record `after`, up to record `upto`, inside the transaction."""
-        yield from read_log(self.select, agent, after, upto)
+        while after < upto:
+            records, after = read_log_chunk(self.select, agent, after, upto)
+            read_answers(self.select, agent, records)
+            yield from records
 
     def snapshot(self, agent: int) -> tuple[int, str] | None:
         """The last snapshot: the seq of the record that it was taken after, and its text."""
@@ -251,7 +278,7 @@ class Store(ABC):
         granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
         settled = self.run(SETTLE, (
             granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
-            new.seq, new.paused, new.last_at, new.id, old.seq, spent, held, granted,
+            new.seq, new.paused, new.last_at, new.chain, new.erased, new.id, old.seq, spent, held, granted,
         )).rowcount  # fmt: skip
         if settled != 1:
             raise StorageError(f"the ledger of {new.name} is not what it was a moment ago")
@@ -321,17 +348,29 @@ class Store(ABC):
 
     # The schema.
 
-    def prepare_schema(self, exists: bool, id: str, ordered: str) -> None:
+    def prepare_schema(self, exists: bool) -> None:
         """Create the tables, or check that their version is the expected one."""
         if not exists:
             for statement in SCHEMA:
-                self.run(statement.format(id=id, ordered=ordered))
+                self.run(statement.format(id=self.key_type, ordered=self.ordered, bytes=self.bytes_type))
             return
-        found = self.run("SELECT value FROM meta WHERE name = 'version'").fetchone()
-        version = None if found is None else found[0]
+        found = self.select(READ_VERSION)
+        version = found[0][0] if found else None
+        if self.upgrade is not None and isinstance(version, int) and 1 <= version <= VERSION:
+            self.upgrade(self, version)
+        else:
+            self.check_version(self.select)
+
+    def check_version(self, read: Select) -> None:
+        """Raise StorageError, with the way out, if the schema is not of this version."""
+        found = read(READ_VERSION)
+        version = found[0][0] if found else None
         if version != VERSION:
-            newer = isinstance(version, int) and version > VERSION
-            what = "upgrade sparingly" if newer else "it was not made by a release of sparingly"
+            what = "it was not made by a release of sparingly"
+            if isinstance(version, int) and version > VERSION:
+                what = "upgrade sparingly"
+            elif isinstance(version, int) and version > 0:
+                what = "make a backup, and run `sparingly migrate` (with --dry-run it only tries)"
             raise StorageError(
                 f"{self.name} has schema version {version}, this sparingly knows version {VERSION}: {what}"
             )
@@ -358,6 +397,31 @@ def read_log_chunk(read: Select, agent: int, after: int, upto: int) -> tuple[lis
     return sorted(records, key=lambda record: record.seq), last
 
 
+def read_answers(read: Select, agent: int, records: Sequence[DecisionRecord | EntryRecord]) -> None:
+    """Give entries what they say about earlier decisions: it takes that to apply them."""
+    entries = {r.seq: r for r in records if isinstance(r, EntryRecord) and r.kind in ("feedback", "release", "expire")}
+    waiting = sorted(entries)
+    while waiting:
+        span = (agent, waiting[0], waiting[-1])
+        sizes = [
+            (seq, size) for seq, size in read(f"SELECT e.seq, LENGTH(d.context) {ANSWERED}", span) if seq in entries
+        ]
+        fit = fitting(sizes)
+        last = sizes[fit - 1][0] if sizes else waiting[-1]
+        for seq, *columns in read(f"SELECT e.seq, d.context, d.action, d.gain {ANSWERED}", (agent, waiting[0], last)):
+            if seq in entries:
+                entries[seq].about = about(*columns)
+        waiting = [seq for seq in waiting if seq > last]
+
+
+def read_chain(read: Select, agent: int, seq: int) -> bytes:
+    """The checksum of a record; empty, which no record has, if it is not there."""
+    for table in ("decisions", "entries"):
+        if found := read(f"SELECT chain FROM {table} WHERE agent = ? AND seq = ?", (agent, seq)):
+            return bytes(found[0][0])
+    return b"-"
+
+
 def fitting(sizes: Sequence[tuple[int, int]]) -> int:
     """How many of these records, given as (seq, size), fit into CHUNK_BYTES: at least one."""
     total = 0
@@ -382,10 +446,17 @@ def read_agent_page(read: Select, after: str, limit: int) -> tuple[list[AgentRec
     return [AgentRecord(*row) for row in rows], len(sizes) > fit
 
 
-def read_agent_counters(read: Select) -> list[AgentRecord]:
-    """All agents without their bodies, which may be large."""
+def read_agent_counters(read: Select, after: str, limit: int) -> tuple[list[AgentRecord], int]:
+    """Agents after this name without their bodies, which may be large, and how many agents there are in all."""
     columns = ", ".join("'' AS body" if column == "body" else column for column in AGENT_COLUMNS)
-    return [AgentRecord(*row) for row in read(f"SELECT {columns} FROM agents WHERE {NOT_DELETED} ORDER BY name")]
+    sql = f"SELECT {columns} FROM agents WHERE name > ? AND {NOT_DELETED} ORDER BY name LIMIT ?"
+    number = read(f"SELECT COUNT(*) FROM agents WHERE {NOT_DELETED}")[0][0]
+    return [AgentRecord(*row) for row in read(sql, (after, limit))], number
+
+
+def read_agent_names(read: Select) -> list[str]:
+    """The names of all agents."""
+    return [row[0] for row in read(f"SELECT name FROM agents WHERE {NOT_DELETED} ORDER BY name")]
 
 
 def read_body(read: Select, id: int) -> str | None:
@@ -400,7 +471,8 @@ def read_damaged(read: Select, name: str | None = None) -> list[str]:
     one, arguments = ("", ()) if name is None else (" AND a.name = ?", (name,))
     sql = f"""SELECT a.name FROM agents a LEFT JOIN decisions d ON d.agent = a.id AND d.seq = a.seq
         LEFT JOIN entries e ON e.agent = a.id AND e.seq = a.seq
-        WHERE {NOT_DELETED.replace("name", "a.name", 1)} AND a.seq > 0 AND ({differs}){one} ORDER BY a.name"""
+        WHERE {NOT_DELETED.replace("name", "a.name", 1)} AND a.seq > 0 AND ({differs}
+        OR COALESCE(d.chain, e.chain) <> a.chain){one} ORDER BY a.name"""
     return [row[0] for row in read(sql, arguments)]
 
 

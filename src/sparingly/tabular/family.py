@@ -241,8 +241,19 @@ class TabularFamily(BaseFamily):
         if self.python is not None:
             self.python.restore(parts["custom"])
 
-    def check_sums(self, tickets: list[Any]) -> None:
+    def note_of(self, ticket: tuple[int, int]) -> float:
+        """What is not known of a ticket from its context and its action: nothing."""
+        return 0.0
+
+    def ticket_of(self, context: int, action: int, note: float) -> tuple[int, int]:
+        """The ticket of an ask about this action."""
+        return context, action
+
+    def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
+        if tickets is None:
+            self.check_counts(None)
+            return
         for u, a in tickets:
             if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
                 raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
