@@ -274,6 +274,18 @@ def serve(
             "--paused", envvar="SPARINGLY_PAUSED", help="Pause every agent first: after the restore of an older copy."
         ),
     ] = False,
+    keep_payloads: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-payloads",
+            envvar="SPARINGLY_KEEP_PAYLOADS",
+            min=0.0,
+            help="Days until the payload of a decision is erased; for ever by default.",
+        ),
+    ] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", envvar="SPARINGLY_LOG_REQUESTS", help="Log a line for every request.")
+    ] = False,
 ) -> None:
     """Run the decision service: HTTP, durable, never beyond the budget. Its page is at the address it prints.
 
@@ -288,7 +300,7 @@ def serve(
     except ImportError as error:
         raise MissingExtra(f"the service ({error.name} is missing)", "serve") from None
 
-    run.serve(data, database, host, port, token_file, paused)
+    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests)
 
 
 @app.command()

@@ -41,14 +41,15 @@ def store(request, tmp_path):
 
 
 def again(store: Store) -> Store:
-    made = SqliteStore(store.data, store.clock) if isinstance(store, SqliteStore) else PostgresStore(store.url, store.clock)  # type: ignore[attr-defined]
+    kind, place = (SqliteStore, store.data) if isinstance(store, SqliteStore) else (PostgresStore, store.url)  # type: ignore[attr-defined]
+    made = kind(place, store.clock)
     made.now = store.now  # type: ignore[attr-defined]
     return made
 
 
 def body_of(kind: str, chance: random.Random) -> dict[str, Any]:
     if kind == "linear":
-        return {"features": [[round(chance.uniform(-1, 1), 3) for _ in range(2)] for _ in range(2)]}
+        return {"features": [[round(chance.uniform(-0.6, 0.6), 3) for _ in range(2)] for _ in range(2)]}
     return {"context": chance.choice("xy")} if kind == "arms" else {}
 
 
@@ -56,7 +57,9 @@ async def play(made: Inside, store: Any, kind: str, rounds: range, chance: rando
     """Rounds with deferred and open asks; some are answered late, taken back, or expire."""
     for n in rounds:
         defer = chance.random() < 0.5
-        told = (await made.decide(kind, f"e{n}", defer=defer, **body_of(kind, chance))).json()
+        answer = await made.decide(kind, f"e{n}", defer=defer, **body_of(kind, chance))
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
         store.now[0] += 1_000_000
         if told["ask"]:
             asks.append(told["event_id"])
@@ -72,11 +75,11 @@ def test_what_is_awaited_is_in_the_store_alone(store, kind):
 
     async def check() -> None:
         chance, asks = random.Random(5), list[str]()
-        async with inside(store) as made:
+        async with inside(store, timeout=60) as made:
             await made.put(kind, **(COMMON | {"rule": {"type": "BalancedMatching"}} | KINDS[kind]))
             await play(made, store, kind, range(60), chance, asks)
         second = again(store)  # with a snapshot from the stop
-        async with inside(second) as made:
+        async with inside(second, timeout=60) as made:
             await play(made, second, kind, range(60, 120), chance, asks)
             rows, _ = second.begin([kind])
             live, record = made.service.writer._live_agents[kind], rows[kind]
@@ -119,7 +122,7 @@ def test_open_asks_cost_no_memory_and_no_time(tmp_path):
 
 def test_agents_that_nobody_uses_leave_memory(store):
     async def check() -> None:
-        async with inside(store) as made:
+        async with inside(store, timeout=60) as made:
             writer = made.service.writer
             for name in ("idle", "due"):
                 await made.put(name, lease=30)
@@ -154,7 +157,7 @@ def test_too_many_agents_leave_memory_oldest_first(tmp_path):
             one = idle.size(writer._live_agents["agent-0"])
             assert idle.to_leave(writer._live_agents, time.monotonic(), 600, 4 * one) == ["agent-0", "agent-1"]
             assert idle.to_leave(writer._live_agents, time.monotonic(), 600, 6 * one) == []
-            assert 16 * 90_000 < idle.size(await large(made))
+            assert idle.size(await large(made)) > 16 * 90_000
 
     asyncio.run(check())
 

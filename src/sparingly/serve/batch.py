@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 class Command:
     """What a caller wants from one agent. `work` does it, inside the transaction of a batch."""
 
-    __slots__ = ("agent", "booking", "event_id", "future", "outcome", "submitted", "work")
+    __slots__ = ("agent", "booking", "event_id", "future", "outcome", "request_id", "submitted", "who", "work")
 
     def __init__(
         self, agent: str, work: Callable[[Batch], Any], event_id: str | None = None,
-        booking: tuple[str, str] | None = None,
+        booking: tuple[str, str] | None = None, who: str = "", request_id: bytes = b"",
     ) -> None:  # fmt: skip
-        self.agent, self.work, self.event_id, self.booking = agent, work, event_id, booking
+        self.request_id = request_id
+        self.agent, self.work, self.event_id, self.booking, self.who = agent, work, event_id, booking, who
         self.submitted = time.monotonic()
         self.future: asyncio.Future[Any] | None = None
         self.outcome: Any = None
@@ -42,6 +43,7 @@ class Batch:
     def __init__(self, writer: Writer, commands: Sequence[Command], found: dict[str, AgentRecord], now: int) -> None:
         self.writer, self.commands, self.found, self.now = writer, commands, found, now
         self.live_agents: dict[str, LiveAgent] = {}
+        self.who = ""  # who wants the command that is being run
         self._more_due: set[str] = set()
         self._cold: set[str] = set()
 
@@ -54,7 +56,9 @@ class Batch:
         if name in self.writer.broken:
             raise Damaged(name)
         if name in self.live_agents:
-            return self.live_agents[name]
+            live = self.live_agents[name]
+            live.who = self.who
+            return live
         if name not in self.found:
             raise NotFound(f"there is no agent {name}; PUT /v1/agents/{name} makes one")
         try:
@@ -62,7 +66,7 @@ class Batch:
         except Cold:
             self._cold.add(name)
             raise
-        live.used = time.monotonic()
+        live.used, live.who = time.monotonic(), ""
         live.begin(self.found[name], self.now)
         if live.next_due is not None and live.next_due <= live.clock:
             due = self.writer.store.find_due(live.record.id, live.clock)
@@ -74,7 +78,7 @@ class Batch:
                 self._more_due.add(name)
                 raise MoreDue
         self._look_up(name, live)
-        self.live_agents[name] = live
+        self.live_agents[name], live.who = live, self.who
         return live
 
     def _look_up(self, name: str, live: LiveAgent) -> None:

@@ -44,6 +44,7 @@ class Changes:
     new: list[DecisionRecord]
     changed: list[DecisionRecord]
     entries: list[EntryRecord]
+    erased: list[DecisionRecord] = field(default_factory=list)  # decisions whose payload goes
 
 
 @dataclass
@@ -66,6 +67,7 @@ class LiveAgent:
     _new: dict[str, DecisionRecord] = field(default_factory=dict)
     _changed: dict[str, DecisionRecord] = field(default_factory=dict)
     _entries: list[EntryRecord] = field(default_factory=list)
+    _erased: list[DecisionRecord] = field(default_factory=list)
     _bookings: dict[tuple[str, str], EntryRecord] = field(default_factory=dict)
     _found: dict[str, DecisionRecord] = field(default_factory=dict)
 
@@ -95,6 +97,7 @@ class LiveAgent:
         self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
+        self._erased = []
 
     def add_found(self, decisions: Iterable[DecisionRecord], bookings: Iterable[EntryRecord]) -> None:
         """Take in what the store has under the ids of this batch."""
@@ -108,7 +111,7 @@ class LiveAgent:
         if self.record.seq == self._before.seq:
             return None
         changed = [record for event_id, record in self._changed.items() if event_id not in self._new]
-        return Changes(self._before, self.record, list(self._new.values()), changed, self._entries)
+        return Changes(self._before, self.record, list(self._new.values()), changed, self._entries, self._erased)
 
     def find(self, event_id: str) -> DecisionRecord:
         """A decision from this batch or from the store."""
@@ -301,6 +304,21 @@ class LiveAgent:
         if bool(self.record.paused) != paused:
             self.record.paused = int(paused)
             self._add_entry("pause" if paused else "resume", "")
+
+    def erase(self, event_id: str) -> DecisionRecord:
+        """Erase the payload of a decision. All else stays: the log goes on to prove what was decided and spent."""
+        record = self.find(event_id)
+        if record.payload is not None:
+            record.payload = None
+            self._erased.append(record)
+            self._add_entry("erase", event_id, record.number)
+        return record
+
+    def note_erased(self, seq: int, number: int, any_payload: bool) -> None:
+        """The payloads of all decisions up to this record and number are past their time, and erased."""
+        self.record.erased = seq
+        if any_payload:
+            self._add_entry("erase", "", number)
 
     # The log.
 

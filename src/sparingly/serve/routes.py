@@ -16,6 +16,7 @@ from sparingly.serve.contract import (
     NoBody,
 )  # fmt: skip
 from sparingly.serve.http import Query, Route
+from sparingly.serve.token_handlers import TokenHandlers
 
 if TYPE_CHECKING:
     from sparingly.serve.app import Service
@@ -64,6 +65,10 @@ def routes(service: Service) -> Iterator[Route]:
         contract.Event, (409,),
     )  # fmt: skip
     yield Route(
+        "POST", event + "/erase", service.post_erase, "Erase the payload of a decision, and nothing else", NoBody,
+        contract.Event,
+    )  # fmt: skip
+    yield Route(
         "GET", agent + "/asks", service.get_asks, "List asks by status, oldest first", gives=contract.EventList,
         query={"status": Query("open", words=STATUSES), "limit": LIMIT,
                "after": Query(0, about="Where the last page ended: its `next`.")},
@@ -87,6 +92,7 @@ def routes(service: Service) -> Iterator[Route]:
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
     )  # fmt: skip
     yield from _routes_of_the_service(service)
+    yield from TokenHandlers(service).routes()
 
 
 def _routes_of_the_service(service: Service) -> Iterator[Route]:

@@ -152,6 +152,7 @@ class SqliteStore(Store):
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
         self.run("PRAGMA cache_size = -65536")  # 64 MiB
+        self.run("PRAGMA secure_delete = ON")  # what is erased must not stay in the file
         self.run("BEGIN IMMEDIATE")
         try:
             tables = self.run("SELECT COUNT(*) FROM sqlite_master WHERE name IN ('meta', 'agents')").fetchone()

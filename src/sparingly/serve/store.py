@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sparingly.errors import SparinglyError
 from sparingly.serve.clock import TrustedClock, steady_clock, system_clock
@@ -36,6 +36,21 @@ SWEEP = 256  # the most asks of an agent that expire in one transaction; the oth
 SLICE = 5_000  # the most records of a deleted agent that are removed at a time
 PAUSED_AT_ONCE = 500  # agents that a start with --paused pauses in one transaction
 DELETED = "deleted "  # prefix of the names of deleted agents; valid names have no spaces
+
+
+class TokenRow(NamedTuple):
+    """A token as it is stored: digests in place of secrets, lists as words."""
+
+    name: str
+    digest: str
+    scopes: str
+    agents: str | None
+    rate: float | None
+    created: int
+    expires: int | None
+    old_digest: str | None
+    old_expires: int | None
+
 
 # {id}, {bytes}: `key_type` and `bytes_type` of the store. After a change here write a migration: migrations.py.
 # Statuses are compared one by one because SQLite builds a temporary table for a long IN list, for every row.
@@ -107,6 +122,7 @@ PLAIN_COLUMNS = tuple(column for column in DECISION_COLUMNS if column not in OPT
 INSERT_PLAIN = _insert("decisions", PLAIN_COLUMNS)
 INSERT_ENTRY = _insert("entries", ENTRY_COLUMNS)
 CHANGE_DECISION = f"UPDATE decisions SET {', '.join(f'{c} = ?' for c in MUTABLE)} WHERE agent = ? AND seq = ?"
+ERASE = "UPDATE decisions SET payload = NULL WHERE agent = ? AND seq = ?"
 AGENTS = f"SELECT {', '.join(AGENT_COLUMNS)} FROM agents"
 DECISIONS = f"SELECT {', '.join(DECISION_COLUMNS)} FROM decisions WHERE agent = ?"
 ENTRIES = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE agent = ?"
@@ -122,6 +138,8 @@ SETTLE = """UPDATE agents SET granted = granted + ?, spent = spent + ?, held = h
     asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?, chain = ?, erased = ?
     WHERE id = ? AND seq = ? AND spent + ? + held + ? <= granted + ?"""
 
+READ_TOKENS = f"SELECT {', '.join(TokenRow._fields)} FROM tokens"
+OLD_DECISIONS = "SELECT seq, number FROM decisions WHERE agent = ? AND seq > ? AND at < ? ORDER BY seq"
 SAVE_TIME = """INSERT INTO meta (name, value) VALUES ('clock', ?)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
@@ -290,6 +308,8 @@ class Store(ABC):
             self.run_many(INSERT_DECISION, full)
         if changes.changed:
             self.run_many(CHANGE_DECISION, map(_changed_values, changes.changed))
+        if changes.erased:
+            self.run_many(ERASE, [(record.agent, record.seq) for record in changes.erased])
         if changes.entries:
             self.run_many(INSERT_ENTRY, map(_entry_values, changes.entries))
 
@@ -318,6 +338,44 @@ class Store(ABC):
     def touch(self, now: int) -> None:
         """Write something, to check that the storage accepts writes."""
         self.run("UPDATE meta SET value = ? WHERE name = 'checked'", (now,))
+
+    def erase_old(self, agent: AgentRecord, before: int) -> tuple[int, int, bool] | None:
+        """Erase the payloads of some decisions from before this time.
+
+        Returns the seq and the number of the last of them, and whether any had a payload; None: there are none left.
+        """
+        last = self.select(f"{OLD_DECISIONS} LIMIT {SLICE}", (agent.id, agent.erased, before))
+        if not last:
+            return None
+        seq, number = last[-1]
+        sql = "UPDATE decisions SET payload = NULL WHERE agent = ? AND seq > ? AND seq <= ? AND payload IS NOT NULL"
+        found = self.run(sql, (agent.id, agent.erased, seq)).rowcount
+        self.run("UPDATE agents SET erased = ? WHERE id = ?", (seq, agent.id))
+        return seq, number, found > 0
+
+    # Tokens and the audit.
+
+    def find_token(self, name: str) -> TokenRow | None:
+        """The token of this name."""
+        rows = self.select(f"{READ_TOKENS} WHERE name = ?", (name,))
+        return TokenRow(*rows[0]) if rows else None
+
+    def insert_token(self, row: TokenRow) -> bool:
+        """Insert a token; returns False if the name is taken."""
+        sql = _insert("tokens", TokenRow._fields) + " ON CONFLICT (name) DO NOTHING"
+        return bool(self.run(sql, row).rowcount == 1)
+
+    def change_token(self, row: TokenRow) -> None:
+        """Replace the secrets of a token."""
+        sql = "UPDATE tokens SET digest = ?, old_digest = ?, old_expires = ? WHERE name = ?"
+        self.run(sql, (row.digest, row.old_digest, row.old_expires, row.name))
+
+    def delete_token(self, name: str) -> None:
+        self.run("DELETE FROM tokens WHERE name = ?", (name,))
+
+    def note(self, at: int, who: str, what: str, subject: str) -> None:
+        """Note who did what, in the transaction in which it is done."""
+        self.run(_insert("audit", ("at", "who", "what", "subject")), (at, who, what, subject))
 
     # The clock.
 
@@ -474,6 +532,23 @@ def read_damaged(read: Select, name: str | None = None) -> list[str]:
         WHERE {NOT_DELETED.replace("name", "a.name", 1)} AND a.seq > 0 AND ({differs}
         OR COALESCE(d.chain, e.chain) <> a.chain){one} ORDER BY a.name"""
     return [row[0] for row in read(sql, arguments)]
+
+
+def read_with_old(read: Select, before: int) -> list[str]:
+    """The names of agents that have decisions from before this time whose payloads have not been erased."""
+    first = "SELECT at FROM decisions WHERE agent = agents.id AND seq > agents.erased ORDER BY seq LIMIT 1"
+    return [row[0] for row in read(f"SELECT name FROM agents WHERE {NOT_DELETED} AND ({first}) < ?", (before,))]
+
+
+def read_tokens(read: Select) -> list[TokenRow]:
+    """All tokens, by name."""
+    return [TokenRow(*row) for row in read(f"{READ_TOKENS} ORDER BY name")]
+
+
+def read_audit(read: Select, after: int, limit: int) -> tuple[list[Any], bool]:
+    """What was done after this act, and whether more follows."""
+    rows = read("SELECT id, at, who, what, subject FROM audit WHERE id > ? ORDER BY id LIMIT ?", (after, limit + 1))
+    return rows[:limit], len(rows) > limit
 
 
 def read_deleted(read: Select) -> list[int]:

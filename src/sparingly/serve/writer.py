@@ -147,6 +147,7 @@ class Writer:
             self.forget([name for name in names if name not in found])  # another process may have deleted them
             batch = Batch(self, commands, found, now)
             for command in sorted(commands, key=attrgetter("agent")):  # agents are created in one order everywhere
+                batch.who = command.who
                 try:
                     command.outcome = command.work(batch)
                 except (HttpError, MoreDue, Cold) as error:
@@ -200,7 +201,8 @@ class Writer:
         """One command has hit a bug of ours: run each on its own, so that the others succeed."""
         self._roll_back(names)
         if len(commands) == 1:
-            log.error("a command failed", agent=commands[0].agent, exc_info=error)
+            about = {"agent": commands[0].agent, "request_id": commands[0].request_id.decode(), "who": commands[0].who}
+            log.error("a command failed", **about, exc_info=error)
             commands[0].outcome = InternalError("this should not have happened; the log of the service has the details")
             return
         for command in commands:
