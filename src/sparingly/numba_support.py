@@ -178,13 +178,31 @@ class KeptCode(FunctionCache):  # type: ignore[misc]  # numba's own modules have
             return None
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whatever a damaged file makes of itself: it is compiled once more
-            self.flush()
+        except Exception as error:  # whatever a damaged file makes of itself: it is compiled once more
+            _tell_of_damage(error)
+            with contextlib.suppress(OSError):  # it cannot be written to: each process does without
+                self.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if not names_own_parts(sig):
+        if names_own_parts(sig):
+            return
+        try:
             super().save_overload(sig, data)
+        except Exception as error:  # an index that is damaged, or a disk that is full
+            _tell_of_damage(error)
+            with contextlib.suppress(OSError):
+                self.flush()
+
+
+def _tell_of_damage(error: Exception) -> None:
+    """Say once in a process that compiled code on disk was of no use."""
+    if not _told:
+        _told.append(error)
+        print(f"sparingly: compiled code on disk is damaged and made anew ({type(error).__name__})", file=sys.stderr)
+
+
+_told: list[Exception] = []
 
 
 def names_own_parts(kind: Any) -> bool:
