@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from sparingly.ledger import UNIT
 from sparingly.serve.run import make_store
@@ -280,6 +281,8 @@ def soak(kinds: list[str], seconds: float, seed: int) -> Iterator[str]:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"soak-{kind}-")))
                 postgres = stack.enter_context(server()) if kind == "postgres" else None
                 Soak(kind, folder, random.Random(f"{kind} {seed}"), postgres).run(seconds)
+        except pytest.skip.Exception as left_out:
+            print(f"{kind}: {left_out}", flush=True)
         except BaseException as error:
             wrong.append(f"{kind}: {type(error).__name__}: {error}")
 

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from sparingly.ledger import UNIT
-from sparingly.saving import dumps
 from sparingly.serve import run
 from sparingly.serve.estimates import estimate_actions
 from sparingly.serve.live_agent import LiveAgent
@@ -317,7 +316,7 @@ def check_memory(store: Store, logs: dict[str, list[Any]], shown: dict[str, list
             whole, short = LiveAgent.load(row), LiveAgent.load(row, snapshot)
             for live in (whole, short):
                 live.apply(store.records(row.id, live.applied, row.seq))
-            assert dumps(whole.agent) == dumps(short.agent)
+            assert whole.snapshot() == short.snapshot()
             live.begin(row, now)
             here = msgspec.to_builtins(estimate_actions(whole, None))
             assert shown[name] == [here] * len(shown[name])
