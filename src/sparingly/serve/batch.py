@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparingly.serve.http_errors import Damaged, NotFound
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.loading import Cold
-from sparingly.serve.records import AgentRecord
+from sparingly.serve.records import AgentRecord, DecisionRecord
 from sparingly.serve.store import SWEEP
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Batch:
         self.writer, self.commands, self.found, self.now = writer, commands, found, now
         self.live_agents: dict[str, LiveAgent] = {}
         self.who = ""  # who wants the command that is being run
+        self._decisions: dict[int, list[DecisionRecord]] | None = None  # those that the commands name, by agent
         self._more_due: set[str] = set()
         self._cold: set[str] = set()
 
@@ -84,11 +85,16 @@ class Batch:
     def _look_up(self, name: str, live: LiveAgent) -> None:
         """Read what the store has under the ids that this batch mentions."""
         mine = [command for command in self.commands if command.agent == name]
-        ids = list({command.event_id for command in mine if command.event_id is not None})
+        if self._decisions is None:  # of all agents at once: to a database it is one round trip instead of many
+            ids: dict[int, list[str]] = {}
+            for command in self.commands:
+                if command.event_id is not None and command.agent in self.found:
+                    ids.setdefault(self.found[command.agent].id, []).append(command.event_id)
+            self._decisions = self.writer.store.find_decisions_of({a: list(set(of)) for a, of in ids.items()})
         bookings = {command.booking for command in mine if command.booking is not None}
-        if ids or bookings:
-            store, agent = self.writer.store, live.record.id
-            live.add_found(store.find_decisions(agent, ids), store.find_bookings(agent, bookings))
+        decisions = self._decisions.get(live.record.id, ())
+        if decisions or bookings:
+            live.add_found(decisions, self.writer.store.find_bookings(live.record.id, bookings))
 
     def create(self, record: AgentRecord) -> bool:
         """Create an agent; False if another process created one of this name at the same moment."""

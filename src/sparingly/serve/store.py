@@ -290,28 +290,32 @@ class Store(ABC):
             (agent, seq, body),
         )
 
-    def write(self, changes: Changes) -> None:
-        """Store the changes of a live agent. Raises StorageError if the ledger does not allow them."""
-        old, new = changes.before, changes.after
-        granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
-        settled = self.run(SETTLE, (
-            granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
-            new.seq, new.paused, new.last_at, new.chain, new.erased, new.id, old.seq, spent, held, granted,
-        )).rowcount  # fmt: skip
-        if settled != 1:
-            raise StorageError(f"the ledger of {new.name} is not what it was a moment ago")
-        plain = [_plain_values(record) for record in changes.new if _optional_values(record) == _nothing]
+    def find_decisions_of(self, wanted: dict[int, list[str]]) -> dict[int, list[DecisionRecord]]:
+        """The decisions of some agents with these ids, as far as they exist."""
+        return {agent: self.find_decisions(agent, event_ids) for agent, event_ids in wanted.items()}
+
+    def write(self, all_changes: Sequence[Changes]) -> None:
+        """Store the changes of some live agents. Raises StorageError if a ledger does not allow them."""
+        for changes in all_changes:
+            if self.run(SETTLE, settlement(changes)).rowcount != 1:
+                raise unsettled(changes)
+            self.write_records([changes])
+
+    def write_records(self, all_changes: Sequence[Changes]) -> None:
+        """Store the records of settled changes, those of all agents together."""
+        new = [record for changes in all_changes for record in changes.new]
+        plain = [_plain_values(record) for record in new if _optional_values(record) == _nothing]
         if plain:
             self.run_many(INSERT_PLAIN, plain)
-        if len(plain) < len(changes.new):
-            full = (_decision_values(record) for record in changes.new if _optional_values(record) != _nothing)
+        if len(plain) < len(new):
+            full = (_decision_values(record) for record in new if _optional_values(record) != _nothing)
             self.run_many(INSERT_DECISION, full)
-        if changes.changed:
-            self.run_many(CHANGE_DECISION, map(_changed_values, changes.changed))
-        if changes.erased:
-            self.run_many(ERASE, [(record.agent, record.seq) for record in changes.erased])
-        if changes.entries:
-            self.run_many(INSERT_ENTRY, map(_entry_values, changes.entries))
+        if changed := [_changed_values(record) for changes in all_changes for record in changes.changed]:
+            self.run_many(CHANGE_DECISION, changed)
+        if erased := [(record.agent, record.seq) for changes in all_changes for record in changes.erased]:
+            self.run_many(ERASE, erased)
+        if entries := [_entry_values(record) for changes in all_changes for record in changes.entries]:
+            self.run_many(INSERT_ENTRY, entries)
 
     def pause_all(self) -> None:
         """Pause every agent that is not paused yet, some in each transaction. For a start: nobody else writes here."""
@@ -332,7 +336,7 @@ class Store(ABC):
         now = self.trusted_time()
         for record in self.find_agents(names).values():
             if not record.paused:
-                self.write(paused(record, now))
+                self.write([paused(record, now)])
         return names[-1] if names else None
 
     def touch(self, now: int) -> None:
@@ -432,6 +436,21 @@ class Store(ABC):
             raise StorageError(
                 f"{self.name} has schema version {version}, this sparingly knows version {VERSION}: {what}"
             )
+
+
+def settlement(changes: Changes) -> tuple[Any, ...]:
+    """The arguments of SETTLE."""
+    old, new = changes.before, changes.after
+    granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
+    return (
+        granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
+        new.seq, new.paused, new.last_at, new.chain, new.erased, new.id, old.seq, spent, held, granted,
+    )  # fmt: skip
+
+
+def unsettled(changes: Changes) -> StorageError:
+    """The error where SETTLE has found no row."""
+    return StorageError(f"the ledger of {changes.after.name} is not what it was a moment ago")
 
 
 def read_log(read: Select, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:

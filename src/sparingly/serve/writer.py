@@ -161,10 +161,8 @@ class Writer:
         return False
 
     def _write(self, batch: Batch) -> None:
+        self.store.write([changes for live in batch.live_agents.values() if (changes := live.changes()) is not None])
         for name, live in batch.live_agents.items():
-            changes = live.changes()
-            if changes is not None:
-                self.store.write(changes)
             if name in self.next_due_unknown:
                 self.next_due_unknown.discard(name)
                 live.next_due = self.store.next_due(live.record.id)
