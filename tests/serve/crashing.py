@@ -90,8 +90,8 @@ class Faults:
         self.path = path
         if not path.exists():
             path.write_bytes(bytes(24))
-        self._file = path.open("r+b")
-        self._shared = mmap.mmap(self._file.fileno(), 24)
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 24)
 
     def get(self, name: str) -> float:
         return float(struct.unpack_from("d", self._shared, 8 * self.NAMES.index(name))[0])

@@ -22,8 +22,8 @@ from sparingly.serve import writer
 from sparingly.serve.app import Service
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
+from sparingly.serve.queries import read_agents, read_answers, read_log
 from sparingly.serve.sqlite import SqliteStore
-from sparingly.serve.store import read_agents, read_answers, read_log
 from tests.serve.model import Model, Refused
 from tests.serve.postgres import server
 

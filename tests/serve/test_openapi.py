@@ -80,7 +80,7 @@ def before_call(context, case, kwargs):
         case.path_parameters["file"] = "page.css"
     elif case.method == "PUT" and isinstance(case.body, dict):
         case.body = fitting(case.body)
-    elif "name" in case.path_parameters and case.method != "DELETE":
+    elif "name" in case.path_parameters and case.method != "DELETE" and case.path.startswith("/v1/agents"):
         name = case.path_parameters["name"] = list(AGENTS)[lot // 8 % 3]
         if "event_id" in case.path_parameters:
             case.path_parameters["event_id"] = EVENTS[lot // 24 % 3]
@@ -137,6 +137,13 @@ FINE = {
     f"GET {AGENT}/estimates": ({"name": "cases"}, {"context": "x"}, None),
     f"GET {AGENT}/history": ({"name": "cases"}, {"points": 5}, None),
     f"GET {AGENT}/log": ({"name": "cases"}, {"format": "parquet"}, None),
+    f"POST {EVENT}/erase": ({"name": "lines", "event_id": "open"}, {}, {}),
+    "GET /v1/me": ({}, {}, None),
+    "POST /v1/tokens": ({}, {}, {"name": "reader", "scopes": ["read"], "agents": ["l*"], "lasts": 60, "rate": 5}),
+    "POST /v1/tokens/{name}/rotate": ({"name": "reader"}, {}, {"keep_old": 10}),
+    "GET /v1/tokens": ({}, {}, None),
+    "DELETE /v1/tokens/{name}": ({"name": "reader"}, {}, None),
+    "GET /v1/audit": ({}, {"limit": 2}, None),
     "GET /v1/clock": ({}, {}, None),
     "POST /v1/clock/confirm": ({}, {}, lambda: {"now": datetime.now(UTC).isoformat()}),
     "GET /healthz": ({}, {}, None),

@@ -17,7 +17,7 @@ from typing import get_args
 import structlog
 
 from sparingly.errors import InvalidInput
-from sparingly.serve import store
+from sparingly.serve import queries
 from sparingly.serve.http import Request, Route
 from sparingly.serve.http_errors import Forbidden, TooManyRequests, Unauthorized
 from sparingly.serve.token_contract import Scope
@@ -74,7 +74,7 @@ class Access:
         self._callers: dict[bytes, Caller] = {}  # by header
         self._buckets: dict[str, list[float]] = {}  # of each token with a rate: what is left, and of when
 
-    def take(self, rows: Iterable[store.TokenRow], now: int) -> None:
+    def take(self, rows: Iterable[queries.TokenRow], now: int) -> None:
         """Take over the tokens of the store."""
         found: dict[str, Caller] = {}
         for row in rows:

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import chain, contract, export, metrics, openapi, static, store, views
+from sparingly.serve import chain, contract, export, metrics, openapi, queries, static, store, views
 from sparingly.serve.access import ANYBODY, Access
 from sparingly.serve.batch import Batch, Command
 from sparingly.serve.clock import TOLERANCE
@@ -123,11 +123,11 @@ class Service:
 
     async def _look_once(self) -> None:
         with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-            self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
-            self.writer.note_damage(await self._read(store.read_damaged))
+            self.writer.expect(await self._read(queries.read_due), await self._read(queries.read_deleted))
+            self.writer.note_damage(await self._read(queries.read_damaged))
             if self.keep_payloads is not None:
                 before = self.store.time.now() - round(self.keep_payloads * 1_000_000)
-                for name in await self._read(store.read_with_old, before):
+                for name in await self._read(queries.read_with_old, before):
                     await self._erase_old(name, before)
 
     async def _erase_old(self, name: str, before: int) -> None:
@@ -154,7 +154,7 @@ class Service:
     async def read_tokens(self) -> None:
         """Take over the tokens of the store; those that are known stay if it cannot be read."""
         with contextlib.suppress(Unavailable):
-            self.access.take(await self._read(store.read_tokens), self.store.time.now())
+            self.access.take(await self._read(queries.read_tokens), self.store.time.now())
 
     async def stop(self) -> None:
         """Finish the requests in progress, and close the store."""
@@ -281,7 +281,7 @@ class Service:
         def work(batch: Batch) -> tuple[contract.Agent, int]:
             created = name not in batch.found and batch.create(_new_agent(name, body, batch.now))
             if created:
-                self.store.note(batch.now, batch.who, "agent made", name)
+                batch.note("agent made", name)
             record = batch.live_agent(name).record
             if not created and stored_body(record.body) != body:
                 raise Conflict(f"there is an agent {name} already, and it is another one; choose another name")
@@ -294,7 +294,7 @@ class Service:
         query = request.query()
         if query["after"] and not NAME.match(query["after"]):
             raise Unprocessable("after must be the name of an agent: the `next` of the last page")
-        records, more = await self._read(store.read_agent_page, query["after"], query["limit"])
+        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"])
         now, next_page = self.store.time.now(), records[-1].name if more else None
         shown = [views.agent(record, now) for record in records if request.caller.reaches(record.name)]
         return json_response(contract.AgentList(shown, next_page))
@@ -310,7 +310,7 @@ class Service:
 
         def work(batch: Batch) -> None:
             batch.delete(name)
-            self.store.note(batch.now, batch.who, "agent deleted", name)
+            batch.note("agent deleted", name)
 
         await self._submit(request, work)
         return json_response(contract.Deleted(name))
@@ -396,12 +396,12 @@ class Service:
         query = request.query()
         record, body = await self._stored_agent(request)
         payload = query["payload"] == "true"
-        found = await self._read(store.read_decisions, record.id, query["before"], query["limit"], payload)
+        found = await self._read(queries.read_decisions, record.id, query["before"], query["limit"], payload)
         return json_response(views.events(record.name, body, *found))
 
     async def get_decision(self, request: Request) -> Response:
         record, body = await self._stored_agent(request)
-        found = await self._read(store.read_decision, record.id, _event_id(request))
+        found = await self._read(queries.read_decision, record.id, _event_id(request))
         if found is None:
             raise NotFound(f"agent {record.name} has made no decision with this event_id")
         return json_response(views.event(record.name, body, found))
@@ -409,7 +409,7 @@ class Service:
     async def get_asks(self, request: Request) -> Response:
         query = request.query()
         record, body = await self._stored_agent(request)
-        found = await self._read(store.read_asks, record.id, query["status"], query["after"], query["limit"])
+        found = await self._read(queries.read_asks, record.id, query["status"], query["after"], query["limit"])
         return json_response(views.events(record.name, body, *found))
 
     async def get_estimates(self, request: Request) -> Response:
@@ -423,7 +423,7 @@ class Service:
         points = request.query()["points"]
         record, _ = await self._stored_agent(request)
         places = views.places(record.seq, points)
-        counters = await self._read(store.read_counters, record.id, places) if places else []
+        counters = await self._read(queries.read_counters, record.id, places) if places else []
         return json_response(views.history(record, counters, self.store.time.now()))
 
     async def get_log(self, request: Request) -> Response:
@@ -469,7 +469,7 @@ class Service:
                     "trusted again by itself then"
                 )
             self.store.confirm_clock()
-            self.store.note(batch.now, batch.who, "clock confirmed", views.time_of(shown))
+            batch.note("clock confirmed", views.time_of(shown))
 
         await self.writer.submit(Command("", work, who=request.caller.name))
         return await self.get_clock(request)  # after the commit, so that it is followed
@@ -516,9 +516,9 @@ class Service:
         return self.static.file(request.parts[1])
 
 
-def agent_named(read: store.Select, name: str) -> AgentRecord:
+def agent_named(read: queries.Select, name: str) -> AgentRecord:
     """The stored agent of this name, or NotFound."""
-    records = store.read_agents(read, name) if NAME.match(name) else []
+    records = queries.read_agents(read, name) if NAME.match(name) else []
     if not records:
         raise _no_agent(name)
     return records[0]

@@ -44,6 +44,7 @@ class Batch:
         self.writer, self.commands, self.found, self.now = writer, commands, found, now
         self.live_agents: dict[str, LiveAgent] = {}
         self.who = ""  # who wants the command that is being run
+        self.acts: list[tuple[int, str, str, str]] = []  # for the audit
         self._decisions: dict[int, list[DecisionRecord]] | None = None  # those that the commands name, by agent
         self._more_due: set[str] = set()
         self._cold: set[str] = set()
@@ -95,6 +96,10 @@ class Batch:
         decisions = self._decisions.get(live.record.id, ())
         if decisions or bookings:
             live.add_found(decisions, self.writer.store.find_bookings(live.record.id, bookings))
+
+    def note(self, what: str, subject: str) -> None:
+        """Note what the one who is served has done, for the audit."""
+        self.acts.append((self.now, self.who, what, subject))
 
     def create(self, record: AgentRecord) -> bool:
         """Create an agent; False if another process created one of this name at the same moment."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
+from sparingly.serve.queries import CHUNK, CHUNK_BYTES, Select, read_log, read_log_chunk
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import CHUNK, CHUNK_BYTES, Select, StorageError, read_log, read_log_chunk
+from sparingly.serve.store import StorageError
 from sparingly.serve.views import log_head, log_line
 
 WHOLE, REAL, TEXT = pyarrow.int64(), pyarrow.float64(), pyarrow.string()

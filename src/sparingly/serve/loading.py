@@ -18,8 +18,9 @@ from sparingly.serve.contract import AgentBody
 from sparingly.serve.factory import stored_body
 from sparingly.serve.http_errors import Damaged
 from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.queries import Select, read_agents, read_answers, read_chain, read_damaged, read_log_chunk
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import Select, Store, read_agents, read_answers, read_chain, read_damaged, read_log_chunk
+from sparingly.serve.store import Store
 
 # The cost of a record is counted in units: one for arms, more for features (see `weight`); some 20 µs each.
 INLINE = 500  # units that are applied inside a batch

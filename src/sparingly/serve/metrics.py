@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from sparingly.ledger import UNIT
-from sparingly.serve import idle, store
+from sparingly.serve import idle, queries
 from sparingly.serve.clock import SECOND
 from sparingly.serve.connections import REFUSALS
 from sparingly.serve.contract import BudgetBody
@@ -147,14 +147,14 @@ class Metrics:
             counter.add_metric((), value)
             yield counter
 
-    def read_agents(self, read: store.Select, after: str, limit: int) -> tuple[list[AgentRecord], int]:
+    def read_agents(self, read: queries.Select, after: str, limit: int) -> tuple[list[AgentRecord], int]:
         """Read the state of some agents, and how many there are. Of their bodies only what is needed is kept."""
-        records, number = store.read_agent_counters(read, after, limit)
+        records, number = queries.read_agent_counters(read, after, limit)
         if len(self._budgets) > MOST_BUDGETS:
             self._budgets = {}
         for record in records:
             if record.id not in self._budgets:
-                body = store.read_body(read, record.id) or "{}"
+                body = queries.read_body(read, record.id) or "{}"
                 self._budgets[record.id] = msgspec.json.decode(body, type=BudgetOnly)
         return records, number
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from sparingly.errors import InvalidInput
 from sparingly.serve import chain
+from sparingly.serve.queries import AGENTS, DELETED, read_log_chunk
 from sparingly.serve.records import AgentRecord, DecisionRecord
 from sparingly.serve.sqlite import SqliteStore
-from sparingly.serve.store import AGENTS, AUDIT, DELETED, TOKENS, VERSION, Store, read_log_chunk
+from sparingly.serve.store import AUDIT, TOKENS, VERSION, Store
 
 COLUMNS = (
     "decisions ADD COLUMN gain DOUBLE PRECISION", "decisions ADD COLUMN who TEXT NOT NULL DEFAULT ''",

@@ -87,6 +87,8 @@ def _statuses(route: Route, guarded: bool) -> list[int]:
         statuses |= {422, 503}
     if "{" in route.path:
         statuses.add(404)
+    if route.query:
+        statuses.add(422)
     if route.takes is not None:
         statuses |= {400, 413, 415}
     if route.path == "/readyz":

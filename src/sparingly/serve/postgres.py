@@ -18,8 +18,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sparingly.errors import InvalidInput
 from sparingly.serve.clock import steady_clock
 from sparingly.serve.live_agent import Changes
+from sparingly.serve.queries import AGENTS, DECISIONS, Select
 from sparingly.serve.records import AgentRecord, DecisionRecord
-from sparingly.serve.store import AGENTS, DECISIONS, SETTLE, Select, StorageError, Store, settlement, unsettled
+from sparingly.serve.store import SETTLE, StorageError, Store, settlement, unsettled
 
 SETTINGS: dict[str, str | int] = {
     "connect_timeout": 5, "application_name": "sparingly", "keepalives_idle": 5, "keepalives_interval": 5,

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from sparingly.errors import InvalidInput
+from sparingly.serve.queries import Select
 from sparingly.serve.records import DECISION_COLUMNS, AgentRecord, DecisionRecord
-from sparingly.serve.store import Select, StorageError, Store
+from sparingly.serve.store import StorageError, Store
 
 FILE, LOCK, SEEN = "sparingly.sqlite", "sparingly.lock", "sparingly.seen"
 CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sparingly.serve import contract, store
+from sparingly.serve import contract, queries
 from sparingly.serve.access import OPERATOR, SCOPES, digest_of, new_secret
 from sparingly.serve.batch import Batch, Command
 from sparingly.serve.factory import MICRO
@@ -46,7 +46,7 @@ class TokenHandlers:
         return json_response(Me(who.name, sorted(who.scopes), agents))
 
     async def get_tokens(self, request: Request) -> Response:
-        rows = await self.service._read(store.read_tokens)
+        rows = await self.service._read(queries.read_tokens)
         return json_response(TokenList([_shown(row) for row in rows]))
 
     async def post_token(self, request: Request) -> Response:
@@ -61,15 +61,15 @@ class TokenHandlers:
         secret = new_secret()
         scopes, agents = " ".join(s for s in SCOPES if s in body.scopes), None if body.agents is None else body.agents
 
-        def work(batch: Batch) -> store.TokenRow:
+        def work(batch: Batch) -> queries.TokenRow:
             expires = None if body.lasts is None else batch.now + round(body.lasts * MICRO)
-            row = store.TokenRow(
+            row = queries.TokenRow(
                 body.name, digest_of(secret.encode()), scopes, None if agents is None else " ".join(agents), body.rate,
                 batch.now, expires, None, None,
             )  # fmt: skip
             if not self.service.store.insert_token(row):
                 raise Conflict(f"there is a token {body.name} already; rotate it, or choose another name")
-            self._note(batch, "token made", body.name)
+            batch.note("token made", body.name)
             return row
 
         return await self._new(request, work, secret, 201)
@@ -78,13 +78,13 @@ class TokenHandlers:
         body = await request.body(RotateBody)
         name, secret = request.parts[2], new_secret()
 
-        def work(batch: Batch) -> store.TokenRow:
+        def work(batch: Batch) -> queries.TokenRow:
             row = self._found(name)
             self._check_reach(request, row)
             old = (row.digest, batch.now + round(body.keep_old * MICRO)) if body.keep_old else (None, None)
             row = row._replace(digest=digest_of(secret.encode()), old_digest=old[0], old_expires=old[1])
             self.service.store.change_token(row)
-            self._note(batch, "token rotated", name)
+            batch.note("token rotated", name)
             return row
 
         return await self._new(request, work, secret, 200)
@@ -95,14 +95,14 @@ class TokenHandlers:
         def work(batch: Batch) -> None:
             self._check_reach(request, self._found(name))
             self.service.store.delete_token(name)
-            self._note(batch, "token deleted", name)
+            batch.note("token deleted", name)
 
         await self._submit(request, work)
         return json_response(contract.Deleted(name))
 
     async def get_audit(self, request: Request) -> Response:
         query = request.query()
-        rows, more = await self.service._read(store.read_audit, query["after"], query["limit"])
+        rows, more = await self.service._read(queries.read_audit, query["after"], query["limit"])
         acts = [Act(number, time_of(at), *rest) for number, at, *rest in rows]
         return json_response(Audit(acts, acts[-1].id if more else None))
 
@@ -121,21 +121,18 @@ class TokenHandlers:
         await self.service.read_tokens()
         return result
 
-    def _found(self, name: str) -> store.TokenRow:
+    def _found(self, name: str) -> queries.TokenRow:
         row = self.service.store.find_token(name)
         if row is None:
             raise NotFound(f"there is no token {name[:80]!r}; GET /v1/tokens lists them")
         return row
 
-    def _check_reach(self, request: Request, row: store.TokenRow) -> None:
+    def _check_reach(self, request: Request, row: queries.TokenRow) -> None:
         if not set(row.scopes.split()) <= request.caller.scopes:
             raise Forbidden(f"the token {row.name} may do more than yours")
 
-    def _note(self, batch: Batch, what: str, subject: str) -> None:
-        self.service.store.note(batch.now, batch.who, what, subject)
 
-
-def _shown(row: store.TokenRow) -> Token:
+def _shown(row: queries.TokenRow) -> Token:
     expires = None if row.expires is None else time_of(row.expires)
     agents = None if row.agents is None else row.agents.split()
     return Token(row.name, row.scopes.split(), agents, row.rate, time_of(row.created), expires)

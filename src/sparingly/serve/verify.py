@@ -18,17 +18,9 @@ from sparingly.serve import chain
 from sparingly.serve.contract import ByGrants, DecisionBody
 from sparingly.serve.factory import stored_body
 from sparingly.serve.live_agent import fingerprint
+from sparingly.serve.queries import AGENTS, COUNTERS, NOT_DELETED, Select, read_agents, read_log_chunk
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
-from sparingly.serve.store import (
-    AGENTS,
-    COUNTERS,
-    NOT_DELETED,
-    Select,
-    StorageError,
-    Store,
-    read_agents,
-    read_log_chunk,
-)
+from sparingly.serve.store import StorageError, Store
 
 SLICE = 200  # records between two breaks
 MOST = 20  # findings of an agent that are told

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from sparingly.serve.http_errors import Unavailable
+from sparingly.serve.queries import read_agent_names, read_agents
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import StorageError, Store, read_agent_names, read_agents
+from sparingly.serve.store import StorageError, Store
 from sparingly.serve.verify import verify_agent
 from sparingly.serve.writer import Writer
 

@@ -168,6 +168,8 @@ class Writer:
                 live.next_due = self.store.next_due(live.record.id)
         if self.store.time.save_due:
             self.store.save_time()
+        if batch.acts:
+            self.store.note(batch.acts)
         self._to_snapshot = [
             live for live in batch.live_agents.values() if live.applied - live.snapshot_seq >= records_between(live)
         ]  # fmt: skip
