@@ -573,7 +573,7 @@ def test_what_another_has_written_is_not_overwritten(make):
             store.write([paused(found["agent"], now)])
             store.commit()
             store.begin(["agent"])
-            with pytest.raises(StorageError, match="not what it was a moment ago|duplicate key"):
+            with pytest.raises(StorageError, match=r"not what it was a moment ago|duplicate key"):
                 store.write([paused(found["agent"], now)])
             store.rollback()
 
