@@ -1,4 +1,5 @@
-# make run: the main job. make test: all checks. Both set up .venv first, with versions from constraints.txt.
+# make run: the main job. make test: all checks. Both set up .venv first, each with what it needs, with versions from
+# constraints.txt.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,9 +13,9 @@ COVERED_DIGESTS = episodic linear simulate
 COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test soak check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes clean
+.PHONY: run test soak check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
 
-run: $(VENV)/ready
+run: $(VENV)/lab
 	@echo "== Running every claim of the paper and judging it (three to four minutes; an interrupted run resumes)"
 	$(BIN)/sparingly reproduce --quick --out results/reproduce/quick
 
@@ -89,7 +90,7 @@ peers: $(VENV)/ready
 	$(RLBERRY)/bin/pip install --quiet --disable-pip-version-check -c benchmarks/rlberry.txt -e . rlberry==0.6.0
 
 worlds: $(VENV)/ready
-	@echo "== Every rule and three simple baselines in every world; judges BalancedMatching and writes docs/worlds.md (about a quarter of an hour on two cores; an interrupted run resumes)"
+	@echo "== Every rule and three simple baselines in every world; judges BalancedMatching, writes docs/worlds.md and the table of the README (about a quarter of an hour on two cores; an interrupted run resumes)"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds --document
 
 mutants: $(VENV)/ready postgres
@@ -102,25 +103,41 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/claims.py
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
+	$(BIN)/python docs/figures/parts.py
 
 gallery: $(VENV)/ready
 	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"
 	$(BIN)/python docs/figures/gallery.py
+
+dist: $(VENV)/lab
+	@echo "== Building a wheel and a source archive, and trying both in environments of their own (two minutes)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
+	$(BIN)/python scripts/dist.py
+
+first-run:
+	@echo "== Recording what a newcomer meets, from the clone to the first figure (some minutes, mostly downloads)"
+	$(PYTHON) scripts/first_run.py
 
 episodes: $(VENV)/ready
 	@echo "== Running the studies of episodes that docs/episodes.md quotes (about twenty minutes on two cores)"
 	$(BIN)/sparingly episodes --out results/episodes
 	cp results/episodes/figure.png docs/figures/episodes.png
 
-$(VENV)/ready: pyproject.toml constraints.txt
+# What `make run` needs, and no more; .venv/ready adds the tools of the tests.
+$(VENV)/lab: pyproject.toml constraints.txt
 	@echo "== Setting up $(VENV) (once; needs $(PYTHON) >= 3.11 and a package registry)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab]'
+	@touch $@
+
+$(VENV)/ready: $(VENV)/lab
+	@echo "== Adding the tools of the tests to $(VENV) (once)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,test]'
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps SMPyBandits  # an independent MOSS to test against
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps obp  # for the files with its data set
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(RLBERRY) results build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(RLBERRY) results build dist src/sparingly.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

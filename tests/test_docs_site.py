@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 import typer
@@ -35,6 +35,10 @@ LOADS = {
     "link": "href",
 }
 GUIDES = ("planning", "model_router", "episodes", "frozen_lake", "sweeps", "service", "client", "deployment")
+STARTS = (
+    "choosing", "paper", "claims", "tour", "tutorial", "install", "situations", "simulation", "speed", "glossary",
+    "learners", "rules",
+)  # fmt: skip
 OPTIONAL = ("gallery", "peers")  # in the navigation as soon as they are there
 
 
@@ -194,6 +198,16 @@ def test_docstrings_read_as_they_were_meant(site):
     assert "6 sqrt(|L_R|/B) + 4SAH(log(1+B)+1)/B" in reference(site)["rules"].text
 
 
+def test_the_reference_lists_parameters_and_what_comes_back(site):
+    """From docstrings, in both forms, joined with the types of the signatures."""
+    text = reference(site)["simulate"].text
+    assert "jobs (int | None) -- how many threads to use." in text and "Parameters:-" not in text
+    assert "Returns: regret, asks, spending" in text and "Return type: Simulation" in text
+    agent = reference(site)["agent"].text
+    assert "rule (Rule | QueryRule | None) -- Decides when to ask." in agent and "Parameters ----" not in agent
+    assert "id (Any) -- the decision, or its id" in agent
+
+
 def test_all_commands_and_their_options_are_in_the_reference(site):
     page = reference(site)["commands"]
     for name, command in typer.main.get_command(app).commands.items():
@@ -221,9 +235,16 @@ def test_the_navigation_has_every_page(site):
     listed = {urlsplit(link).path for link in read(site / "index.html").links}
     here = [name for name in OPTIONAL if (ROOT / "docs" / f"{name}.md").exists()]
     here += [f"gallery/{path.stem}" for path in (ROOT / "docs" / "gallery").glob("*.md")]
-    for name in ("choosing", "paper", "claims", "project/tour", "project/contribute", "project/changes",
-                 *GUIDES, *here, *(f"reference/{name}" for name in reference(site))):  # fmt: skip
+    for name in (*STARTS, "project/contribute", "project/changes", *GUIDES, *here,
+                 *(f"reference/{name}" for name in reference(site))):  # fmt: skip
         assert f"{name}.html" in listed, name
+
+
+def test_formulas_are_typeset_without_the_network(site):
+    for name, words in (("rules/exact_matching", "spent"), ("learners/oful", "index")):
+        text = (site / f"{name}.html").read_text(encoding="utf-8")
+        assert text.count("<math ") >= 2 and not re.search(r"<script[^>]*mathjax", text, re.IGNORECASE), name
+        assert "\\frac" not in text and f"<mtext>{words}</mtext>" in text
 
 
 def test_links_to_sources_show_them(site):
@@ -243,7 +264,9 @@ def browser(site):
         yield browser
 
 
-@pytest.mark.parametrize("name", ["index", "choosing", "claims", "reference/agent", "reference/http"])
+@pytest.mark.parametrize(
+    "name", ["index", "tutorial", "choosing", "rules/exact_matching", "reference/agent", "reference/http"]
+)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_fit_a_phone(browser, site, name, scheme):
     with opened(browser, site / f"{name}.html", width=390, scheme=scheme) as page:
@@ -254,11 +277,18 @@ def test_pages_fit_a_phone(browser, site, name, scheme):
         )
 
 
-def test_search_finds_a_rule_without_a_server(browser, site):
+SEARCHES = {
+    "ExactMatching": "reference/rules.html", "delayed feedback": "situations.html", "non-stationary": "situations.html",
+    "warm start": "situations.html", "off-policy evaluation": "situations.html", "notebook": "tutorial.html",
+}  # fmt: skip
+
+
+def test_search_finds_rules_and_the_words_of_the_field_without_a_server(browser, site):
     with opened(browser, site / "search.html", width=1280) as page:
-        page.goto((site / "search.html").as_uri() + "?q=ExactMatching")
-        page.wait_for_selector("#search-results .search li a")
-        found = page.locator("#search-results .search li a").evaluate_all(
-            "links => links.map(a => a.getAttribute('href'))"
-        )
-        assert any(link.startswith("reference/rules.html") for link in found), found
+        for words, wanted in SEARCHES.items():
+            page.goto((site / "search.html").as_uri() + "?q=" + quote(words))
+            page.wait_for_selector("#search-results .search li a")
+            found = page.locator("#search-results .search li a").evaluate_all(
+                "links => links.map(a => a.getAttribute('href'))"
+            )
+            assert any(link.startswith(wanted) for link in found), (words, found)

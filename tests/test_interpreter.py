@@ -90,6 +90,42 @@ print(json.dumps([early, seen]))
     assert seen == json.loads(run(whole, "first"))
 
 
+def test_threads_share_an_agent_while_the_compiler_is_at_work():
+    """8 threads × 20,000 decisions, begun in plain Python: the switch to compiled code comes while all of them play."""
+    script = """
+import threading
+import sparingly as sp
+from sparingly import interpreter
+
+busy = [sp.Agent(learner, budget=9) for learner in (sp.UCBVI(2, 2, 2), sp.OFUL(2), sp.UCB1(2, contexts=3))]
+agent, ids, early = sp.Agent(sp.UCB1(3), budget=50_000, seed=0), [[] for _ in range(8)], []
+turn = next(one for one in interpreter.made() if one.function.py_func.__name__ == "decide")
+held, make_ready = threading.Event(), interpreter.Soon.make_ready
+interpreter.Soon.make_ready = lambda one, arguments: (held.wait(), make_ready(one, arguments))
+
+def work(mine):
+    for k in range(20_000):
+        if k == 40:
+            early.append(turn.ready)
+            held.set()
+        d = agent.decide()
+        mine.append(d.id)
+        if d.ask:
+            agent.observe(d, True)
+
+threads = [threading.Thread(target=work, args=(mine,)) for mine in ids]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert sorted(number for mine in ids for number in mine) == list(range(1, 160_001))
+assert agent.ledger.spent == agent.asked.sum() == agent.answered.sum() <= 50_000
+assert agent.ledger.refused == 0 and agent.awaited == ()
+print(early[0], turn.ready)
+"""
+    assert run(script) == "False True\n"
+
+
 def test_the_first_decision_comes_at_once(tmp_path):
     """Whatever an agent does, its caller's thread never calls the compiler, not even to load what is on disk."""
     spy = """

@@ -30,7 +30,7 @@ LAYERS = [
     {"linear"},
     {"episodic"},
     {"settings", "learners"},
-    {"agent", "saving", "agent_display"},
+    {"agent", "saving", "agent_display", "roster", "teaching"},
     {"problems"},
     {"simulation"},
     {"tabular.skip", "linear.fixed_set", "episodic.loop"},

@@ -11,13 +11,15 @@ from matplotlib.lines import Line2D
 
 from benchmarks.peers.ours import OURS
 from benchmarks.peers.report import TOLD, in_order, percent
+from sparingly.lab.styles import RULE_COLOURS, rule_of
 
-COLOURS = {True: "#D55E00", False: "0.3"}  # ours, and the others
+OTHERS = "0.3"  # the colour of what is not ours
 MARKS, DASHES, SIZES, ALPHAS = "osD", (":", "--", "-"), (20, 38, 60), (0.5, 0.75, 1.0)  # from the least budget up
 
 
-def is_ours(name: str) -> bool:
-    return name.startswith("sparingly")
+def colour(name: str) -> str:
+    """Ours have the colour of their rule; that of the default rule is not named."""
+    return RULE_COLOURS[rule_of(name) or "BalancedMatching"] if name.startswith("sparingly") else OTHERS
 
 
 def draw(runs: pandas.DataFrame, path: Path) -> None:
@@ -31,7 +33,7 @@ def draw(runs: pandas.DataFrame, path: Path) -> None:
     axes[0].set_yticks(list(rows.values()), list(rows), fontsize=9)
     axes[0].set_ylim(max(rows.values()) + 0.8, -1.3)
     for label in axes[0].get_yticklabels():
-        label.set_color(COLOURS[is_ours(label.get_text())])
+        label.set_color(colour(label.get_text()))
     for kind in dict.fromkeys(c.feedback for c in order):
         above = min(rows[c.name] for c in order if c.feedback == kind) - 0.8
         place = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "style": "italic", "va": "center"}
@@ -50,12 +52,12 @@ def panel(axis: Axes, data: str, runs: pandas.DataFrame, rows: dict[str, int]) -
         sorted(runs["share"].unique()), MARKS, DASHES, SIZES, ALPHAS, strict=False
     ):
         means = runs[runs["share"] == share].groupby("candidate")["reward"].mean()
-        colours = [COLOURS[is_ours(name)] for name in means.index]
+        colours = [colour(name) for name in means.index]
         axis.scatter(
             means, [rows[name] for name in means.index], s=size, c=colours, marker=mark, alpha=alpha, linewidths=0,
             zorder=3,
         )  # fmt: skip
-        axis.axvline(means[OURS], color=COLOURS[True], linestyle=dash, linewidth=1, alpha=0.6)
+        axis.axvline(means[OURS], color=colour(OURS), linestyle=dash, linewidth=1, alpha=0.6)
     axis.set_title(data, parse_math=False)
     axis.set_xlabel("mean reward a round")
     axis.grid(alpha=0.25)

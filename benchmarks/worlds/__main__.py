@@ -1,7 +1,7 @@
 """Runs all worlds and judges BalancedMatching: `python -m benchmarks.worlds [--quick] [--only ID,…]` (`make worlds`).
 
 Leaves runs.parquet, losses.csv, judgement.json, table.md and figure.png in the folder; with --document also in
-docs/worlds.md. Exits with 1 if a criterion fails. What was run is kept, and an interrupted suite goes on.
+docs/worlds.md and the README. Exits with 1 if a criterion fails. What was run is kept; an interrupted suite goes on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the worlds, and run nothing")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--out", type=Path, default=Path("results/worlds"))
-    parser.add_argument("--document", action="store_true", help="put tables and figure into docs/worlds.md")
+    parser.add_argument("--document", action="store_true", help="put tables into docs/worlds.md and the README")
     chosen = parser.parse_args(words)
     starts = tuple(word for word in chosen.only.split(",") if word)
     chosen.ids = [key for key in WORLDS if not starts or key.startswith(starts)]
@@ -97,6 +97,7 @@ def main() -> int:
     screen.print(f"{time.monotonic() - start:.0f} s; files in {chosen.out}")
     if chosen.document:
         put_between(ROOT / "docs" / "worlds.md", report.BEGIN, report.END, text)
+        put_between(ROOT / "README.md", report.BEGIN, report.END, report.for_readme(losses))
         shutil.copy(chosen.out / "figure.png", ROOT / "docs" / "figures" / "worlds.png")
     return 0 if all(criterion.holds for criterion in criteria) else 1
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from benchmarks.worlds.candidates import OURS, label
 from benchmarks.worlds.report import amount, in_order, per_unknown
 from benchmarks.worlds.world import TAGS, World
+from sparingly.lab.styles import RULE_COLOURS
 
 SCALE = PowerNorm(0.5, vmin=0.0, vmax=1.0)  # small losses differ visibly, too
 PANELS = (("friendly",), ("uneven", "drifting", "adversarial"))
@@ -66,7 +67,8 @@ def fill(
     axis.tick_params(axis="x", labelrotation=60, top=True, labeltop=True, bottom=False, labelbottom=False)
     axis.tick_params(axis="both", length=0)
     for tick, name in zip(axis.get_xticklabels(), names, strict=True):
-        tick.set(ha="left", rotation_mode="anchor", weight="bold" if name == OURS else "normal")
+        colour = RULE_COLOURS.get(name, "black")
+        tick.set(ha="left", rotation_mode="anchor", weight="bold" if name == OURS else "normal", color=colour)
     axis.spines[:].set_visible(False)
     return image
 

@@ -88,6 +88,19 @@ def summary(losses: pandas.DataFrame) -> list[list[str]]:
     return lines
 
 
+def for_readme(losses: pandas.DataFrame) -> str:
+    """The summary for people who have a minute: what each candidate loses in the mean, and where it is worst."""
+    rows = sorted(summary(losses), key=lambda row: float(row[3]))
+    shown = [[NAMED.get(row[0], f"`{row[0]}`"), row[3], row[4], row[5]] for row in rows]
+    return markdown(("", "mean loss", "worlds with a loss over 0.05", "greatest loss"), shown, left=1)
+
+
+NAMED = {
+    OURS: f"**`{OURS}`**, the default",
+    "until spent, then the best mean": "ask until spent, then play the best mean",
+    "at random": "ask at random, told the number of rounds",
+    "ε-greedy": "ε-greedy",
+}
 SUMMARY = ("candidate", "worlds", "best in", "mean loss", "loses over 0.05 in", "most lost", "where")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sparingly as sp
-from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
+from sparingly.lab.styles import looks
 
 ROUNDS, DIM, NOISE = 20_000, 8, 0.5
 BUDGETS = (30, 100, 300, 1_000, 3_000, 10_000)
@@ -62,12 +62,11 @@ def losses(problem: Any, learner: Any, rule: Any, budget: Any, runs: int) -> tup
 
 def draw(axis: Any, title: str, problem: Any, learner: Any, budget: Any, runs: int) -> None:
     """One panel: a line for each rule, between asking nothing and asking always."""
-    for place, (label, rule) in enumerate(RULES.items()):
+    for (label, rule), look in zip(RULES.items(), looks(list(RULES)), strict=True):
         points = [losses(problem, learner, rule, budget(amount), runs) for amount in BUDGETS]
         mean, half = np.array(points).T
-        style = {"color": COLOURS[place], "linestyle": DASHES[place], "marker": MARKERS[place], "markersize": 5}
-        axis.plot(BUDGETS, mean, label=label, linewidth=2, **style)
-        axis.fill_between(BUDGETS, np.maximum(mean - half, mean / 10), mean + half, color=COLOURS[place], alpha=0.15)
+        axis.plot(BUDGETS, mean, label=label, linewidth=2, markersize=5, **look)
+        axis.fill_between(BUDGETS, np.maximum(mean - half, mean / 10), mean + half, color=look["color"], alpha=0.15)
     ends = (
         ("asking nothing", sp.Never(), 0.0, -1, "right"),
         ("asking always, no limit", sp.Always(), math.inf, 0, "left"),

@@ -1,4 +1,4 @@
-"""Draws the README's three figures, puts the verdicts' counts into it and writes docs/claims.md.
+"""Draws the three figures of the tour, puts the verdicts' counts into it and writes docs/claims.md.
 
 All from what `sparingly reproduce --full` has measured; with `--quick` from the quick runs, without the figures.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from sparingly.lab.claims import CLAIMS, ClaimRecord
 from sparingly.lab.claims.evidence import LOOSE, SHARP, VERDICTS, Check, power_words
 from sparingly.lab.claims_figures import panel_picture
-from sparingly.lab.claims_report import grouped
+from sparingly.lab.claims_report import PLURAL, grouped
 from sparingly.lab.formatting import bar, number, value_and_interval
 
 HERE = Path(__file__).parent
@@ -72,9 +72,6 @@ def told(records: Iterable[ClaimRecord]) -> str:
     counts = Counter(record.verdict for record in records)
     parts = (f"{counts[verdict]} {PLURAL[verdict]}" for verdict in VERDICTS if counts[verdict])
     return f"{counts.total()} claims: {', '.join(parts)}"
-
-
-PLURAL = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "fail"}
 
 
 def page(records: list[ClaimRecord]) -> str:

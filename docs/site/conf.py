@@ -16,19 +16,20 @@ author = "the authors of sparingly"
 release = version = __version__
 extensions = [
     "myst_parser", "sphinx.ext.autodoc", "building.sections", "building.sources", "building.docstrings",
-    "building.command_line", "building.http_api", "building.registry",
+    "building.command_line", "building.http_api", "building.mathematics", "building.parts", "building.registry",
 ]  # fmt: skip
 root_doc = "index"
 exclude_patterns = ["site", "figures"]
 show_warning_types = True
 
 # Markdown: as code hosts read it. Headings get the anchors that links there use, <img> is an image.
-myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "html_image"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 4
 highlight_language = "none"  # a block says what it is in
 smartquotes = False  # "first" in a docstring is a string
 
 autodoc_member_order = "bysource"
+autodoc_typehints = "both"  # in the signature, and beside what is said of each parameter
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 72
@@ -40,6 +41,7 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+html_math_renderer = "sparingly-mathml"
 html_title = "sparingly"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

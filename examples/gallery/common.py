@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from sparingly.lab.experiment_results import markdown, style
+from sparingly.lab.experiment_results import markdown, styles
 
 Floats = NDArray[np.float64]
 
@@ -91,11 +91,11 @@ def curves(
     axis: Axes, frame: pandas.DataFrame, x: str, y: str, without: Collection[str] = (), thin: bool = False
 ) -> None:
     """The mean over runs of column `y` with its 95 % interval, for each strategy; `thin`: the line only."""
-    for place, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
+    names = list(frame["strategy"].unique())
+    for name, look in zip(names, styles(names, frame[x].nunique()), strict=True):
         if name in without:
             continue
-        values = rows.pivot(index=x, columns="run", values=y)
-        look = style(place, len(values))
+        values = frame[frame["strategy"] == name].pivot(index=x, columns="run", values=y)
         if thin:
             axis.plot(values.index, values.mean(axis=1), color=look["color"], linewidth=1)
             continue

@@ -91,7 +91,7 @@ def draw_map(axis: Axes, squares: pandas.DataFrame) -> None:
     for s, (letter, asked, rewards, action) in enumerate(squares.itertuples(index=False)):
         column, row = s % 4, s // 4
         ice = matplotlib.colormaps["Blues"](0.1 + 0.45 * float(tint(asked)))
-        face = {"H": "#37474f", "G": "#E69F00"}.get(letter, ice)
+        face = {"H": "#37474f", "G": "#f9c846"}.get(letter, ice)
         axis.add_patch(Rectangle((column, row), 1, 1, facecolor=face, edgecolor="white", linewidth=3))
         if letter in "HG":
             word, ink = ("hole", "white") if letter == "H" else ("goal", "black")

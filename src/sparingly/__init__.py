@@ -1,5 +1,6 @@
 """sparingly: decide what to do, and whether to ask what it was worth, when asking is limited by a hard budget."""
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from sparingly import budgets, contexts, features, problems, theory
@@ -21,7 +22,7 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI
+from sparingly.learners import KLUCB, LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI, EpsilonGreedy, Thompson
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
@@ -60,16 +61,23 @@ else:
                 return part
         if name == "AdaptiveMatching":  # of version 0.1.0
             raise AttributeError(f'{name} is no more; use BalancedMatching(reserve=share, explore="always")')
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        near = get_close_matches(name.lower(), {known.lower(): known for known in __all__}, 1)
+        meant = [known for known in __all__ if near and known.lower() == near[0]]
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+
+    def __dir__() -> list[str]:
+        """What there is for users; not what this file has imported for itself."""
+        return sorted([*__all__, "AsyncClient", "Client"])
 
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching",
-    "BudgetWarning", "Conflict",
-    "ContractBroken", "Decision", "EpisodeLearner", "ExactMatching", "FeatureLearner", "Greedy", "InvalidInput",
-    "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
-    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule", "ServiceError",
-    "Simulation", "SparinglyError", "Unauthorized", "Unavailable", "UnknownDecision", "UnreadableFile", "__version__",
-    "budgets", "compiled", "contexts", "features", "problems", "simulate", "theory",
+    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
+    "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
+    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
+    "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule",
+    "ServiceError", "Simulation", "SparinglyError", "Thompson", "Unauthorized", "Unavailable", "UnknownDecision",
+    "UnreadableFile", "__version__", "budgets", "compiled", "contexts", "features", "problems", "simulate",
+    "theory",
 ]  # fmt: skip

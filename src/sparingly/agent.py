@@ -7,43 +7,46 @@ An agent decides what to do and whether to ask what it was worth; the budget is 
 from __future__ import annotations
 
 import copy
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparingly.budgets import Budget, ByClock, Schedule
-from sparingly.errors import InvalidInput, UnreadableFile
+from sparingly.errors import InvalidInput, NotAwaited, UnreadableFile
 from sparingly.ledger import Ledger
-from sparingly.naming import Name, Names, Scale, as_number
+from sparingly.naming import Name, as_number
 from sparingly.protocol import Decision, QueryRule
 from sparingly.randomness import seed_sequence
+from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
-from sparingly.settings import AnyLearner, make_family, who_has
+from sparingly.settings import AnyLearner, check_parts, make_family, who_has
+from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def locked(method: F) -> F:
-    """One call at a time: whoever comes from another thread waits."""
+GUESSES = {  # what people try, and what to write instead
+    "act": "write agent.decide()",
+    "budget": "agent.ledger has granted, spent and left; agent.grant(5) adds to it",
+    "choose": "write agent.decide()",
+    "left": "write agent.ledger.left",
+    "name": "an agent has none",
+    "reset": "make a new agent",
+    "reward": "write agent.observe(d, reward)",
+    "select": "write agent.decide()",
+    "spent": "write agent.ledger.spent",
+    "update": "write agent.observe(d, reward)",
+}
 
-    @functools.wraps(method)
-    def call(self: Agent, *arguments: Any, **named: Any) -> Any:
-        with self._lock:
-            return method(self, *arguments, **named)
 
-    return cast(F, call)
-
-
-class Agent:
+class Agent(Roster, Teachable):
     """Decides under a hard budget.
 
     Parameters
@@ -91,6 +94,7 @@ class Agent:
         rewards: tuple[float, float] | None = None,
     ) -> None:
         self.rule = BalancedMatching() if rule is None else rule
+        check_parts(learner, self.rule, costs)
         if budget is None and not isinstance(self.rule, Never):
             raise InvalidInput(
                 "an agent needs a budget: what may be spent on asking, as in budget=100 (0 asks nothing)"
@@ -105,43 +109,7 @@ class Agent:
         self.ledger = Ledger(account=self._family.account)
         self._set_budget(0.0 if budget is None else budget)
 
-    def _set_names(self, actions: Any, contexts: Any, rewards: Any) -> None:
-        """What people call actions and contexts, and their scale of rewards."""
-        sizes = self._family.nameable
-        made: dict[str, Names | None] = {}
-        for what, names in (("actions", actions), ("contexts", contexts)):
-            made[what] = None if names is None else Names(names, what[:-1])
-            if names is None:
-                continue
-            if what not in sizes:
-                raise InvalidInput(f"{what} have no names with {type(self.learner).__name__}: leave `{what}` out")
-            if sizes[what] is not None and sizes[what] != len(made[what] or ()):
-                raise InvalidInput(
-                    f"{self.learner!r} has {sizes[what]} {what}, but {len(made[what] or ())} names were given"
-                )
-        self._actions, self._contexts = made["actions"], made["contexts"]
-        self._named = self._actions is not None or self._contexts is not None
-        try:
-            self._scale = None if rewards is None else Scale(*rewards)
-        except TypeError:
-            raise InvalidInput(f"rewards must be (low, high), as in (1, 5), not {rewards!r}") from None
-
-    @property
-    def actions(self) -> list[Name] | None:
-        """The names of the actions, if they have any."""
-        return None if self._actions is None else list(self._actions.names)
-
-    @property
-    def contexts(self) -> list[Name] | None:
-        """The names of the contexts, if they have any."""
-        return None if self._contexts is None else list(self._contexts.names)
-
-    @property
-    def rewards(self) -> tuple[float, float] | None:
-        """The scale on which rewards are given, if one was named."""
-        return None if self._scale is None else (self._scale.low, self._scale.high)
-
-    def _set_budget(self, budget: float | Budget) -> None:
+    def _set_budget(self, budget: Any) -> None:
         if isinstance(budget, ByClock):
             self.schedule = budget.started()
             self._follow_schedule(1)
@@ -150,6 +118,11 @@ class Agent:
             self._follow_schedule(1)
         elif isinstance(budget, Budget):
             raise InvalidInput(f"an Agent's budget is a number or a schedule, not {budget!r}; call grant() as it grows")
+        elif isinstance(budget, str):
+            raise InvalidInput(
+                f"a budget is a number, not the text {budget!r}: write budget=100, or budget=budgets.ByClock(100) for "
+                "100 a day, or budgets.Linear(0.05) for one ask in twenty decisions"
+            )
         else:
             self.ledger.grant_to(budget)
 
@@ -202,6 +175,11 @@ class Agent:
         return cast(Integers, self._read("answered"))
 
     @property
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A): by `teach`, `fit`, or beside another one."""
+        return cast(Integers, self._read("taught"))
+
+    @property
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); (H, S, A) for episodes; NaN where there is none."""
         means = self._read("means")
@@ -251,13 +229,9 @@ class Agent:
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
 
-        What was never tried or never answered counts as worth nothing.
+        An action that was never tried or never answered counts as worth 0.
         """
         return cast(Integers, self._read("best_guess"))
-
-    def _context_number(self, context: Any) -> Any:
-        """A context as the family takes it: its number in place of its name."""
-        return context if self._contexts is None or context is None else self._contexts.index(context)
 
     def _check_context(self, context: Any) -> Any:
         """A context, or an error that says what it must be."""
@@ -273,9 +247,12 @@ class Agent:
     def decide(self, context: Any = None) -> Decision:
         """Choose an action and whether to ask about it.
 
-        `context` is a whole number or a name for contextual arms (none if there is only one), and an array of features
-        (A, d), one row for each action, for OFUL. The rows may change from decision to decision, and so may their
-        number if actions have no names.
+        Parameters:
+        - `context`: with arms its number or name, nothing if there is only one. With OFUL an array of features (A, d),
+          a row for each action; from decision to decision rows may change, and so may their number if actions have no
+          names.
+
+        Returns: the action, whether to ask, an id for the answer, and the reasons.
         """
         with self._lock:  # as `locked`, which takes longer
             return self._decide(self._check_context(context) if self._named else self._family.check(context))
@@ -290,19 +267,11 @@ class Agent:
         name = action if self._actions is None else self._actions[action]
         return Decision(number, name, ask, width, threshold, why, action)
 
-    def action_name(self, index: int) -> Any:
-        """What an action is called; its number if actions have no names."""
-        return index if self._actions is None else self._actions[index]
-
-    def context_name(self, index: int) -> Any:
-        """What a context is called; its number if contexts have no names."""
-        return index if self._contexts is None else self._contexts[index]
-
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
-        """Several decisions at once, one for each context; or so many, as a number, where there are no contexts.
+        """Make several decisions at once: one for each context, or as many as a number says if there are no contexts.
 
-        The same as `decide` for one after the other, before any of their answers is known. If a context does not fit,
+        This is the same as calling `decide` once for each, before any answer is known. If one context does not fit,
         nothing is decided.
         """
         if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
@@ -345,10 +314,10 @@ class Agent:
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
-        """Live through a decision from its record: the same as `decide`, but what was recorded is what counts.
+        """Repeat a decision from its record: like `decide`, but the recorded action and ask are what counts.
 
-        Where the same code has decided on a like machine, both agree. Another processor may round otherwise; then the
-        ask that was recorded is counted in place of the one that would be made here.
+        The same code on the same kind of machine decides the same again. If another processor rounds differently, the
+        recorded ask is counted, and not the one that would be made here. Use it also to start with answers from before.
         """
         decision = self.decide(context)
         if (decision.index, decision.ask) == (action, ask):
@@ -363,10 +332,9 @@ class Agent:
     def withdraw(self, id: int | Decision) -> None:
         """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
 
-        The budget stays safe, for whether an ask is safe depends on what was asked and is left now, not on how it came
-        about. With features the bar of `ExactMatching`, which never rises otherwise, may rise again, since what was
-        taken back is unknown again (docs/paper.md says by how much). An ask that has bothered someone must not be
-        taken back, answered or not. Not for episodes.
+        The budget stays safe: whether an ask is safe depends on what was asked and what is left, not on how that came
+        about. With features, the bar of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md
+        says by how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
@@ -388,17 +356,36 @@ class Agent:
         """Take back what was set aside: now `observe` or `withdraw` can be called."""
         self._awaited[id] = self._family.ticket_of(place, action, note)
 
-    def observe(self, id: Any, reward: Any) -> None:
+    def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.
 
-        `id` is the decision, or its id; in episodes the pair of the number of the episode and the step, from 0. A
-        reward lies on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
-        finite number for OFUL. True and False count as 1 and 0.
+        Parameters:
+        - `id`: the decision, or its id; in episodes the pair of the number of the episode and the step, from 0.
+        - `reward`: on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+          finite number for OFUL. True and False count as 1 and 0.
+        - `label`: the action that would have been right. With arms all actions learn from it, for the price of one
+          ask: it is worth 1, all others 0.
+        - `rewards`: what each action was worth, as a list, or by name where only some are known. The action of this
+          decision must be among them.
         """
         with self._lock:
             number, ticket = self._ticket_of(id)
-            self._family.learn(ticket, self._check_reward(reward))
+            if label is None and rewards is None:
+                self._family.learn(ticket, self._check_reward(reward))
+            else:
+                self._observe_all(ticket, reward, label, rewards)
             del self._awaited[number]
+
+    def _observe_all(self, ticket: Any, reward: Any, label: Any, rewards: Any) -> None:
+        """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
+        if (reward is not None) + (label is not None) + (rewards is not None) > 1:
+            raise InvalidInput("give one of reward, label and rewards, not several")
+        found = self._rewards_of_all(ticket, label, rewards)
+        own = [value for other, value in found if other == ticket]
+        if not own:
+            raise InvalidInput("rewards must have that of the action that was asked about")
+        self._family.learn(ticket, own[0])
+        self._teach_all([(other, value) for other, value in found if other != ticket])
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:
@@ -412,7 +399,7 @@ class Agent:
             raise InvalidInput("ids and rewards must be two lists of the same length") from None
         found = [(*self._ticket_of(one), self._check_reward(reward)) for one, reward in pairs]
         if len({number for number, _, _ in found}) < len(found):
-            raise InvalidInput("a decision can be answered once only, but one stands twice in this batch")
+            raise InvalidInput("a decision can be answered only once, but this batch has one of them twice")
         for number, ticket, reward in found:
             self._family.learn(ticket, reward)
             del self._awaited[number]
@@ -420,11 +407,21 @@ class Agent:
     def _check_reward(self, reward: Any) -> float:
         """A reward as the learner takes it, or an error."""
         value = reward if type(reward) is float else as_number(reward)
-        return cast(float, self._family.check_reward(value if self._scale is None else self._scale.to_unit(value)))
+        try:
+            return cast(float, self._family.check_reward(value if self._scale is None else self._scale.to_unit(value)))
+        except InvalidInput as error:
+            if value is None or isinstance(value, str):
+                hint = "where there is no answer, do not call observe" if value is None else f"write float({value!r})"
+                raise InvalidInput(f"{error}; {hint}") from None
+            raise
 
     def _ticket_of(self, id: Any) -> tuple[Any, Any]:
         """The number of a decision that awaits feedback, and what the family keeps of it."""
-        number = id.id if type(id) is Decision else id
+        number = id
+        if type(id) is Decision:
+            number = id.id
+            if not id.ask:
+                raise NotAwaited(f"decision {number} was not asked about: observe only where its `ask` is true")
         if type(number) is int and number in self._awaited:
             return number, self._awaited[number]
         parts = number if isinstance(number, tuple) else (number,)
@@ -487,6 +484,19 @@ class Agent:
     def __copy__(self) -> Agent:
         """Two agents must not share one memory: a copy is a deep one."""
         return copy.deepcopy(self)
+
+    def __len__(self) -> int:
+        raise TypeError("an agent has no length: agent.decisions counts its decisions, agent.learner has its sizes")
+
+    def __bool__(self) -> bool:
+        return True
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """For names that people try and that are called otherwise here."""
+            instead = GUESSES.get(name, "")
+            raise AttributeError(f"an Agent has no `{name}`{instead and ': ' + instead}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"Agent({self.learner!r}, rule={self.rule!r}, decisions={self.decisions}, ledger={self.ledger!r})"

@@ -13,6 +13,7 @@ from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.interpreter import soon
 from sparingly.protocol import Decision
 from sparingly.tabular.round import cell_width
+from sparingly.validation import shown
 
 if TYPE_CHECKING:
     from sparingly.agent import Agent
@@ -30,6 +31,8 @@ def budget_line(agent: Agent) -> str:
 
 def explain(agent: Agent, decision: Decision) -> str:
     """A decision in words: what was chosen and why, whether it is asked about and why, and the budget."""
+    if not isinstance(decision, Decision):
+        raise InvalidInput(f"explain takes the decision that decide() has returned, not {shown(decision)}")
     lines = [f"Decision {decision.id}: {decision.action!r}. {decision.reason}"]
     if not math.isnan(decision.threshold):
         side = "below" if decision.width < decision.threshold else "at or above"
@@ -41,11 +44,12 @@ def explain(agent: Agent, decision: Decision) -> str:
 
 def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
     """Context, action, mean, half of the interval's width, asks and answers of every cell; for arms."""
-    asked, answered, means = agent.asked, agent.answered, agent.means
+    asked, means = agent.asked, agent.means
     if asked.ndim != 2:
         raise InvalidInput(
             "a table or figure of actions is for arms; for episodes look at values, visits and best_guess"
         )
+    answered = agent.answered + agent.taught
     half = half_widths(agent, answered)
     return [
         (

@@ -118,10 +118,11 @@ class _ScheduleTape:
 
 @dataclass(frozen=True)
 class ByClock(Budget):
-    """Grows evenly with time: by `amount` every `every` seconds (a day). For agents only: a simulation has no clock.
+    """Grows evenly with time: by `amount` every `every` seconds, a day by default.
 
-    `start` is the moment from which it grows, in seconds since 1970; by default that at which the agent is made.
-    It goes by the clock of this machine. If that is set back, nothing grows until it has caught up.
+    It is for agents only, because simulations have no clock. `start` is the moment from which it grows, in seconds
+    since 1970; by default the moment at which the agent is made. It uses the clock of this machine. If that is set
+    back, nothing grows until it has caught up.
 
     >>> ByClock(50, start=0.0).at(86_400.0)
     50.0

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from sparingly.errors import MissingExtra, SparinglyError
+from sparingly.errors import InvalidInput, MissingExtra, SparinglyError
 from sparingly.version import __version__
 
 try:
@@ -76,7 +76,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
+    """Compare asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
 
     Example:
 
@@ -124,9 +124,8 @@ def reproduce(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="IDS", help="Claims, or groups of them (`ucb`); all by default.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick/--full", help="Minutes, or the long runs that the docs quote.")
-    ] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes; this is the default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The long runs that the docs quote, instead.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the report [default: results/reproduce/MODE].")
     ] = None,
@@ -148,9 +147,12 @@ def reproduce(
         sparingly reproduce ucb oful/budget --full --out results/reproduce/full
     """
     from sparingly.lab import reproduce as work
+    from sparingly.lab.conclusion import conclusion
     from sparingly.lab.progress_screen import ClaimsScreen
 
-    mode = "quick" if quick else "full"
+    if quick and full:
+        raise InvalidInput("--quick and --full were both given; choose one")
+    mode = "full" if full else "quick"
     folder = out or Path("results") / "reproduce" / mode
     claims = work.choose(ids or [])
     console = Console()
@@ -166,15 +168,16 @@ def reproduce(
         )
         sys.stdout.flush()
         os._exit(130)  # threads in the middle of a claim cannot be stopped
-    console.print(work.table(records))
+    console.print(work.table(records) if ids else conclusion(records, mode, folder))
     for record in records:
         if record.verdict == "fails":
             open_checks = [c.says for c in record.evidence.checks if c.outcome != "shown" and c.form != "stated"]
             console.print(f"{record.id} fails: {'; '.join(open_checks)}", markup=False, soft_wrap=True)
-    console.print(
-        f"Report: {folder / 'report.html'}\nData:   checks.parquet, curves.parquet and claims.json beside it",
-        soft_wrap=True, markup=False,
-    )  # fmt: skip
+    if ids:
+        console.print(
+            f"Report: {folder / 'report.html'}\nData:   checks.parquet, curves.parquet and claims.json beside it",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
     if any(record.verdict == "fails" for record in records if record.id in {claim.id for claim in claims}):
         raise typer.Exit(1)
 

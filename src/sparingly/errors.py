@@ -3,24 +3,26 @@
 SparinglyError
 ├── InvalidInput      a value given by the caller does not fit; nothing was changed
 │   ├── UnknownDecision   feedback for an id that was never given out
-│   └── NotAwaited        feedback for a decision that awaits none (answered, or never asked)
+│   └── NotAwaited        feedback for a decision that expects none (answered, or never asked)
 ├── UnreadableFile    a saved agent is damaged, truncated, of another kind or from a newer version
 ├── MissingExtra      a feature needs packages of an optional extra
 ├── ServiceError      the decision service did not do what the client asked of it
-│   ├── Conflict          409: an id has another content already, or the state does not allow this step
+│   ├── Conflict          409: the id was used with other content, or the state does not allow this step
 │   ├── NotFound          404: there is no such agent or decision
 │   ├── Refused           other 4xx: the request does not fit (also an InvalidInput)
 │   ├── Unauthorized      401: the token is missing or wrong
 │   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
 
-MigrationWarning, a UserWarning, is no error: a saved agent goes on, with something else in place of what is no more.
-BudgetWarning is a warning, not an error: a simulation whose budget is too small for what its rule promises.
+Two are warnings. MigrationWarning: a saved agent used something that no longer exists, and goes on with a replacement.
+BudgetWarning: the budget of a simulation is too small for what its rule promises.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
+from urllib.parse import unquote
 
 
 class SparinglyError(Exception):
@@ -39,7 +41,7 @@ class UnknownDecision(InvalidInput, KeyError):
 
 
 class NotAwaited(InvalidInput):
-    """Feedback was reported for a decision that awaits none."""
+    """Feedback was reported for a decision that expects none: it was answered already, or never asked."""
 
 
 class UnreadableFile(SparinglyError, ValueError):
@@ -47,14 +49,28 @@ class UnreadableFile(SparinglyError, ValueError):
 
 
 class MigrationWarning(UserWarning):
-    """A saved agent used something that is no more, and goes on with something else. Saved again, it loads silently."""
+    """A saved agent used something that no longer exists, and goes on with a replacement. Saving ends the warning."""
 
 
 class MissingExtra(SparinglyError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'sparingly[{extra}]'")
+        super().__init__(f"{feature} needs the extra '{extra}': {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """How to install an extra: from where this sparingly came, be it an index, a folder or a wheel."""
+    from importlib import metadata  # only for this message
+
+    try:
+        origin = json.loads(metadata.distribution("sparingly").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        origin = {}
+    url = str(origin.get("url", ""))
+    if origin.get("dir_info", {}).get("editable") and url.startswith("file://"):
+        return f"pip install -e '{unquote(url.removeprefix('file://'))}[{extra}]'"
+    return f"pip install 'sparingly[{extra}]{' @ ' if url else ''}{url}'"
 
 
 class ContractBroken(SparinglyError, AssertionError):
@@ -62,7 +78,7 @@ class ContractBroken(SparinglyError, AssertionError):
 
 
 class BudgetWarning(UserWarning):
-    """What was asked for will run, but the budget is too small for what the rule promises."""
+    """The simulation runs, but its budget is too small for what the rule promises."""
 
 
 class ProblemDocument(Protocol):
@@ -93,7 +109,7 @@ class ServiceError(SparinglyError):
 
 
 class Conflict(ServiceError):
-    """The id was used with another content before, or the state does not allow this step. Nothing was changed."""
+    """The id was used with other content before, or the state does not allow this step. Nothing was changed."""
 
 
 class NotFound(ServiceError):
@@ -109,9 +125,9 @@ class Unauthorized(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """No answer after all tries. It may have been done all the same: the same call with the same id tells.
+    """No answer after all tries. The service may have done it anyway: repeat the call with the same id to find out.
 
-    `id` is the event, grant or charge id of the call, also if the client made it up; None for calls without one.
+    `id` is the event, grant or charge id of the call, even if the client made it; None for calls without one.
     """
 
     id: str | None = None

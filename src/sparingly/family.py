@@ -168,6 +168,8 @@ class BaseFamily:
     learners: ClassVar[tuple[type[Any], ...]]
     views: ClassVar[tuple[str, ...]]  # what an Agent can be asked about
     instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
+    fixed: ClassVar[str]  # why actions and contexts can neither be added nor retired
+    retired: dict[str, frozenset[int]]  # actions and contexts, by their numbers
     state: ClassVar[tuple[str, ...]] = ("learner", "rule", "words", "python")  # what a copy needs
     compiled: ClassVar[dict[str, Callable[..., Any]]]  # the functions that an agent calls, by the attribute's name
     open_memory: ClassVar[Callable[..., Any]]
@@ -214,6 +216,7 @@ class BaseFamily:
     def attach(self) -> None:
         """Name the parts of the memory (again, after a copy or when it has grown)."""
         self.memory = type(self).open_memory(self.words, self.own)
+        self.retired = {"actions": frozenset(), "contexts": frozenset()}
         self.account: Account = self.memory.account
         self.plain = self.python if self.pair.python_learner else None  # the learner, if it is in plain Python
         self.made: NDArray[np.int64] = self.memory.head["decisions"]  # (1,)
@@ -242,6 +245,8 @@ class BaseFamily:
         """The error for an id that nothing is awaited for."""
         if not isinstance(id, int | np.integer) or isinstance(id, bool):
             return UnknownDecision(f"no decision has the id {id!r}; ids are whole numbers")
+        if self.made[0] == 0:
+            return UnknownDecision(f"no decision has the id {id!r}: nothing was decided yet, call decide() first")
         if not 1 <= id <= self.made[0]:
             return UnknownDecision(f"no decision has the id {id!r}; ids so far are 1 … {self.made[0]}")
         return NotAwaited(f"decision {id} awaits no feedback: it was answered already, or never asked for")
@@ -258,14 +263,34 @@ class BaseFamily:
         counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
         return counts.copy()
 
-    def check_counts(self, cells: Iterable[int] | None) -> None:
+    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
         """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
         counts = self.memory.counts
         open_asks = counts["asked"] - counts["answered"]
         wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
         if wrong.any():
             raise UnreadableFile("asks, answers and awaited decisions do not add up")
-        check_spending(self.account, counts["cost"], counts["asked"])
+        check_spending(self.account, prices, counts["asked"])
+
+    def add(self, what: str, cost: Any) -> int:
+        """One more action or context; its number. Not in every setting."""
+        raise InvalidInput(self.fixed.format(what=what, learner=type(self.learner).__name__))
+
+    def others(self, ticket: Any) -> list[Any]:
+        """What `teach` takes for each action where a decision was made, in order. Not in every setting."""
+        raise InvalidInput(
+            f"with {type(self.learner).__name__} an answer tells of one action: give `reward`, and pass what is known "
+            "of others to agent.teach(action, reward, context)"
+        )
+
+    def set_live(self, what: str, number: int, live: bool) -> None:
+        """Retire an action or a context, or bring it back. Not in every setting."""
+        self.add(what, None)
+
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule. Not in every setting."""
+        name = type(self.learner).__name__
+        raise InvalidInput(f"with {name} the rule is fixed: what it has asked so far does not tell what is reserved")
 
 
 def fill(target: Any, values: Any) -> None:

@@ -1,8 +1,8 @@
 """Gymnasium environments under a budget: rewards only on request, tables as problems, learning to play.
 
 `AskForReward` hides the rewards of any environment behind `ask`. `problem` turns an environment that knows its
-own transitions into an episodic problem for `simulate`. `learn` plays an environment that nobody has a model of, and
-`play` tells what a policy earns there. Needs the extra `gym`; `import sparingly` does not import it.
+own transitions into an episodic problem for `simulate`. `learn` plays an environment without a model of it, and
+`play` says what a policy earns there. Needs the extra `gym`; `import sparingly` does not import it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ except ImportError:
 
 __all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Environment = gymnasium.Env[Any, Any]
@@ -49,12 +54,12 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
     """An environment whose rewards must be asked for, each at a cost, within a hard budget.
 
     `step` returns NaN for the reward, unless told to `ask` at once. `ask()` returns the reward of the last step,
-    `ask(step)` that of an earlier step of the same episode, from 0, until the next `reset`. A reward is paid for once;
-    one that cannot be paid for is NaN, and the ledger counts the refusal. `info["budget"]` holds granted, spent, left,
+    `ask(step)` that of an earlier step of the same episode, from 0, until the next `reset`. A reward is paid for once.
+    If the budget cannot pay, it is NaN, and the ledger counts the refusal. `info["budget"]` holds granted, spent, left,
     and whether this step's reward was asked for; everything else in `info` is passed on as it is.
 
-    `budget` is a number, to which `grant` adds, or a schedule that grows with every episode. It outlives a reset, so a
-    seed alone does not repeat a run: the environment's spec says "nondeterministic".
+    `budget` is a number, to which `grant` adds, or a schedule that grows with every episode. A reset does not restore
+    it, so a seed alone does not repeat a run: the environment's spec says "nondeterministic".
 
     >>> env = AskForReward(gymnasium.make("FrozenLake-v1"), budget=1)
     >>> _ = env.reset(seed=0)
@@ -92,7 +97,7 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; the rewards of the one before cannot be asked for any more."""
+        """Start an episode. The rewards of the previous one can no longer be asked for."""
         following = self.episode + bool(self._rewards)
         self._follow_schedule(following)
         observation, info = self.env.reset(seed=seed, options=options)
@@ -159,8 +164,8 @@ def problem(
     nothing to ask about. Rewards are rescaled to [0, 1]; `in_rewards` translates values back. `initial` says where
     episodes start: by default as in the environment's `initial_state_distrib`, or where `reset` puts it.
 
-    Where a state and an action lead to one next state with several rewards, their mean is paid; values are not
-    touched by that. If the game has two different rewards only, the mean is a probability, and nothing is lost.
+    If a state and an action lead to one next state with several rewards, their mean is paid. This does not change
+    values. If the game has only two different rewards, the mean is a probability, and nothing is lost.
 
     >>> lake = problem("FrozenLake-v1", horizon=20)
     >>> lake, round(float(lake.optimal_values[0, 0]), 3)
@@ -222,7 +227,7 @@ def _start(env: Environment, states: Discrete) -> Contexts | int:
 
 @dataclass(frozen=True, repr=False)
 class Learning:
-    """What `learn` returns; returns are in the environment's units, and the experimenter's to see, not the agent's."""
+    """What `learn` returns. Returns are in the environment's units; the experimenter sees them, the agent does not."""
 
     agent: Agent
     policy: Integers  #: (H, S + 1) the agent's best guess at the end; `play` tells what it earns
@@ -250,10 +255,22 @@ def learn(
 ) -> Learning:
     """Let an Agent play an environment with Discrete states and actions that it has no model of.
 
-    `learner` is UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
-    `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has: there an episode stays
-    that ends early, which pays 0 and is free to ask about. `reward_range` is the least and the greatest reward, and
-    may be left out if the environment names it; the learner sees rewards as [0, 1], and only those it has asked for.
+    Parameters:
+    - `env`: an environment of Gymnasium, or its name.
+    - `learner`: UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
+      `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has. An episode that ends
+      early stays there, which pays 0 and is free to ask about.
+    - `rule`: what decides which rewards to ask for.
+    - `budget`: what may be spent.
+    - `episodes`: how many of them to play.
+    - `horizon`: how many steps an episode has.
+    - `seed`: the same seed plays the same episodes.
+    - `reward_range`: the least and the greatest reward, if the environment does not name them. The learner sees rewards
+      as [0, 1], and only those it has asked for.
+    - `cost`: what asking for one reward costs.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+
+    Returns: the agent, its best policy, and what each episode earned and asked.
 
     >>> from sparingly import UCBVI, BalancedMatching
     >>> learn("FrozenLake-v1", UCBVI, BalancedMatching(), budget=500, episodes=10, horizon=5).policy.shape

@@ -1,4 +1,4 @@
-"""Nobody waits for a compiler: a compiled function runs as plain Python until its machine code is there.
+"""Nobody waits for a compiler: a compiled function runs as plain Python until its machine code is ready.
 
 The same source does both, with the same results (tests compare them). What is called from Python for the first time is
 compiled, or loaded from disk, by a thread in the background.
@@ -75,7 +75,7 @@ class Soon:
             return as_python(self.function)(*arguments)
 
     def make_ready(self, arguments: tuple[Any, ...]) -> None:
-        """Compile for arguments of these types, by a call of which nobody sees a trace."""
+        """Compile for arguments of these types, by a call that leaves no trace."""
         self.function(*arguments)
         self.ready = True
         for owner, name in self.places:
@@ -94,7 +94,7 @@ def soon(function: Any) -> Any:
 
 
 def made() -> list[Soon]:
-    """All functions that were asked for in this way."""
+    """All functions that were requested in this way."""
     return list(_made.values())
 
 

@@ -1,4 +1,5 @@
-"""All learners of this library: UCB1 and MOSS for arms, OFUL for features, UCBVI and ULCVI for episodes.
+"""All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL, for episodes
+UCBVI and ULCVI.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -10,10 +11,13 @@ from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.ulcvi import ULCVI
 from sparingly.linear.learners import LEARNERS as LINEAR
 from sparingly.linear.oful import OFUL
+from sparingly.tabular.epsilon_greedy import EpsilonGreedy
+from sparingly.tabular.klucb import KLUCB
 from sparingly.tabular.learners import LEARNERS as TABULAR
 from sparingly.tabular.moss import MOSS
+from sparingly.tabular.thompson import Thompson
 from sparingly.tabular.ucb1 import UCB1
 
 LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC)
 
-__all__ = ["LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI"]
+__all__ = ["KLUCB", "LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "EpsilonGreedy", "Thompson"]

@@ -42,7 +42,7 @@ def can_pay(account: Account, cost: int) -> bool:
 
 @compiled
 def spend(account: Account, cost: int, times: int) -> None:
-    """Count `times` payments that were checked before; under no limit the sum stops at UNLIMITED."""
+    """Count `times` payments that were checked before. Without a limit the sum stops at UNLIMITED."""
     if cost > 0:
         room = (UNLIMITED - account[0].spent) // cost
         account[0].spent = account[0].spent + times * cost if times <= room else UNLIMITED
@@ -110,7 +110,7 @@ class Ledger:
             self.grant_to(budget)
 
     def attach(self, account: Account) -> None:
-        """Keep this account from now on: the memory that holds it may have moved."""
+        """Use this account from now on: the memory that holds it may have moved."""
         self.account = account
         self._granted, self._spent, self._refused = (account[name] for name in ("granted", "spent", "refused"))
 
@@ -134,12 +134,12 @@ class Ledger:
 
     @property
     def granted(self) -> float:
-        """All that was ever granted: B(t)."""
+        """Everything that was ever granted: B(t)."""
         return float(in_amounts(self.granted_units))
 
     @property
     def spent(self) -> float:
-        """All that was paid for asking."""
+        """Everything that was paid for asking."""
         return float(in_amounts(self.spent_units))
 
     @property

@@ -1,8 +1,10 @@
-"""What people call actions and contexts, on which scale they give rewards, and the numbers that learners take."""
+"""The names of actions and contexts and the scale of rewards that people use, and the numbers that learners use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ Name = str | int
 
 
 class Names:
-    """Names of actions or contexts, in order. Where no name is a number, each is known by its number as well.
+    """Names of actions or contexts, in order. If no name is a number, the number of each works as well.
 
     >>> sizes = Names(["small", "large"], "action")
     >>> sizes[1], sizes.index("large"), sizes.index(0)
@@ -43,7 +45,7 @@ class Names:
         return self.names[place]
 
     def index(self, value: Any) -> int:
-        """The number of what is called so."""
+        """The number that belongs to a name."""
         if isinstance(value, str | int | np.integer) and not isinstance(value, bool):
             name = value if isinstance(value, str) else int(value)
             if name in self.places:
@@ -59,7 +61,7 @@ class Names:
 
 
 class Scale:
-    """The scale of rewards: `low` is worth nothing, `high` all. Learners take 0 to 1.
+    """The scale of rewards: `low` becomes 0 and `high` becomes 1, the scale of learners.
 
     >>> stars = Scale(1, 5)
     >>> stars.to_unit(4), stars.from_unit(0.75)
@@ -83,7 +85,7 @@ class Scale:
 
 
 def as_number(reward: Any) -> Any:
-    """A reward as people have it at hand: yes or no is 1 or 0, an array of one number is that number."""
+    """A reward as a number: True and False are 1 and 0, and an array of one number is that number."""
     if isinstance(reward, np.ndarray) and reward.ndim == 0:
         reward = reward.item()
-    return float(reward) if isinstance(reward, bool | np.bool_) else reward
+    return float(reward) if isinstance(reward, bool | np.bool_ | Decimal | Fraction) else reward

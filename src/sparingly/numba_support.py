@@ -179,8 +179,8 @@ class KeptCode(FunctionCache):  # type: ignore[misc]  # numba's own modules have
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # whatever a damaged file makes of itself: it is compiled once more
-            _tell_of_damage(error)
-            with contextlib.suppress(OSError):  # it cannot be written to: each process does without
+            tell_once("damaged", f"compiled code in {self.cache_path} cannot be read ({error!r}): compiled again")
+            with contextlib.suppress(OSError):
                 self.flush()
             return None
 
@@ -189,20 +189,19 @@ class KeptCode(FunctionCache):  # type: ignore[misc]  # numba's own modules have
             return
         try:
             super().save_overload(sig, data)
-        except Exception as error:  # an index that is damaged, or a disk that is full
-            _tell_of_damage(error)
-            with contextlib.suppress(OSError):
-                self.flush()
+        except OSError as error:
+            told = f"compiled code cannot be kept in {self.cache_path} ({error.strerror}): compiled in every process"
+            tell_once("unwritable", f"{told}; NUMBA_CACHE_DIR names another folder")
 
 
-def _tell_of_damage(error: Exception) -> None:
-    """Say once in a process that compiled code on disk was of no use."""
-    if not _told:
-        _told.append(error)
-        print(f"sparingly: compiled code on disk is damaged and made anew ({type(error).__name__})", file=sys.stderr)
+_told: set[str] = set()
 
 
-_told: list[Exception] = []
+def tell_once(kind: str, message: str) -> None:
+    """One line on stderr, the first time that something of this kind happens in a process."""
+    if kind not in _told:
+        _told.add(kind)
+        print(f"sparingly: {message}", file=sys.stderr, flush=True)
 
 
 def names_own_parts(kind: Any) -> bool:
@@ -236,7 +235,7 @@ def forget_stale_code() -> None:
             cache = Path(CACHE_DIR) / f"{folder.name}_{path}"
         note = cache / "compiled-from.txt"
         with contextlib.suppress(OSError):  # a package that cannot be written to is not being edited either
-            if not note.exists() or note.read_text() != digest:
+            if not note.exists() or note.read_text(errors="replace") != digest:
                 for file in cache.glob("*.nb[ic]"):
                     file.unlink(missing_ok=True)
                 cache.mkdir(parents=True, exist_ok=True)
@@ -260,7 +259,11 @@ def notice(what: str, patience: float = 1.0) -> Iterator[None]:
     often = "in every process; with NUMBA_CACHE_DIR set to a folder that can be written to, once" if _unkept else "once"
 
     def speak() -> None:
-        print(f"sparingly: compiling {what}, {often} for this machine (some seconds) ...", file=sys.stderr, flush=True)
+        print(
+            f"sparingly: compiling {what}, {often} for this installation (some seconds) ...",
+            file=sys.stderr,
+            flush=True,
+        )
 
     timer = threading.Timer(patience, speak)
     timer.daemon = True

@@ -51,7 +51,7 @@ class Parametric:
 
 
 def describe(cls: Any, parameters: str) -> None:
-    """Say in the docstring of a class, before its examples, what parameters mean that it shares with others."""
+    """Add to the docstring of a class, before its examples, what the parameters mean that it shares with others."""
     text, mark, examples = inspect.cleandoc(cls.__doc__ or "").partition(">>> ")
     cls.__doc__ = "\n\n".join(part for part in (text.rstrip(), parameters, mark + examples) if part)
 

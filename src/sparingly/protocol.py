@@ -6,7 +6,7 @@ Every round goes the same way, in every setting (arms, features, episodes):
     Question   what is known about it: how often it was asked about, how wide its interval is, what asking costs
     asks       the rule looks at the Question and wants to ask, or not
     settle     the ledger has the last word: the ask is charged and counted
-    learn      the answer comes, now or later, and the learner takes it in
+    learn      the answer comes, now or later, and the learner learns from it
 
 The Agent, the simulator and the service go this way with the same functions.
 """
@@ -131,7 +131,7 @@ class Learner(Protocol):
         ...
 
     def learn(self, state: State, context: int, action: int, reward: float) -> None:
-        """Take in one answer. Answers may come late and in any order."""
+        """Learn from one answer. Answers may come late and in any order."""
         ...
 
 
@@ -155,7 +155,7 @@ class FeatureLearner(Protocol):
         ...
 
     def learn(self, state: State, row: Floats, reward: float) -> None:
-        """Take in the answer about a row of features (d,). Answers may come late and in any order."""
+        """Learn from the answer about a row of features (d,). Answers may come late and in any order."""
         ...
 
 
@@ -182,11 +182,11 @@ class EpisodeLearner(Protocol):
         ...
 
     def visit(self, state: State, states: Integers, actions: Integers) -> None:
-        """Take in the states and actions (H,) of an episode that was played."""
+        """Learn from the states and actions (H,) of an episode that was played."""
         ...
 
     def learn(self, state: State, step: int, visited: int, action: int, reward: float) -> None:
-        """Take in the answer about one step, the state visited there and the action. Answers may come late."""
+        """Learn from the answer about one step, the state visited there and the action. Answers may come late."""
         ...
 
 
@@ -200,6 +200,7 @@ class Family(Protocol):
     rule: Any
     account: Any  # (1,) the ledger's account
     made: Integers  # (1,) how many decisions, or episodes, were made
+    retired: dict[str, frozenset[int]]  # "actions", "contexts": the numbers of those that were retired
     nameable: dict[str, int | None]  # "actions", "contexts": what may have names, and how many there are; None: any
 
     def check(self, context: Any) -> Any:
@@ -213,7 +214,7 @@ class Family(Protocol):
     def learn(self, ticket: Any, reward: float) -> None: ...
     def check_reward(self, reward: object) -> float: ...
     def check_id(self, id: Any) -> InvalidInput:
-        """The error for an id that nothing is awaited for."""
+        """The error for an id for which no answer is expected."""
         ...
 
     def count_ask(self, context: Any, action: int) -> Any:
@@ -222,6 +223,18 @@ class Family(Protocol):
 
     def take_back(self, ticket: Any) -> None:
         """Undo an ask that nobody has seen."""
+        ...
+
+    def add(self, what: str, cost: Any) -> int:
+        """One more of the "actions" or "contexts"; its number."""
+        ...
+
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule."""
+        ...
+
+    def set_live(self, what: str, number: int, live: bool) -> None:
+        """Retire an action or a context, or bring it back."""
         ...
 
     def attach(self) -> None:
@@ -249,7 +262,7 @@ class QueryRule(Protocol):
 
 @runtime_checkable
 class Problem(Protocol):
-    """A world to simulate: expected rewards, how contexts come about, and how an answer is drawn.
+    """A world to simulate: expected rewards, where contexts come from, and how an answer is drawn.
 
     `means` (S, A) is the truth that regret is measured against; `costs` is None for 1 each, else (A,) or (S, A);
     `contexts` one of `sparingly.contexts`.

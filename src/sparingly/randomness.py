@@ -51,6 +51,13 @@ def uniform(stream: Stream) -> float:
 
 
 @modular
+def fork(stream: Stream) -> np.uint64:
+    """A state of its own for a draw that takes an unknown number of steps; the stream advances by one."""
+    stream[0] += GAMMA
+    return mix(stream[0])
+
+
+@modular
 def normal(state: np.uint64) -> tuple[float, np.uint64]:
     """A standard normal number (Marsaglia's polar method), and the state to go on with."""
     while True:

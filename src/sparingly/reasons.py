@@ -1,6 +1,6 @@
 """Why a decision was made, as a number that compiled code returns and as sentences for people.
 
-Two things are told: how the action was chosen, and why it is asked about or not.
+It says two things: how the action was chosen, and why it is asked about or not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A checker for learners and rules of your own: runs them through the contract that everything here keeps.
+"""A checker for learners and rules of your own: it tests the contract that all of ours keep.
 
     from sparingly.testing import check_learner, check_rule
 
     def test_my_rule():
         check_rule(MyRule())
 
-Raises `ContractBroken`, with the scenario that broke it, or returns nothing.
+Both raise `ContractBroken`, with the scenario that broke the contract, or return nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MORE_LEARNERS = {"linear": OFUL(3), "episodic": UCBVI(3, 2, 3, scale=0.1)}  # w
 
 @dataclasses.dataclass(frozen=True)
 class Scripted:
-    """A learner that plays what a script says, so that the worst choice of arms is met too."""
+    """A learner that plays what a script says, so that tests meet the worst choice of arms, too."""
 
     arms: int
     contexts: int = 1

@@ -140,7 +140,7 @@ def sample() -> list[ClaimRecord]:
         record("lower/arms", "No algorithm does better than T√(A/B)/27 on every instance.",
                log, shown("the worst instance lies above the bound"), panels=(slope_panel(),),
                source="Proposition 2, page 3, and Appendix B"),
-        record("greedy/adversary", "Where contexts are adversarial, greedy loses linearly.", worst,
+        record("greedy/adversarial-contexts", "Where contexts are adversarial, greedy loses linearly.", worst,
                panels=(hard_panel(),)),
         record("greedy/iid", "With i.i.d. contexts greedy is as good as matching.", shown(), close),
         record("oful/regret", "CBM-OFUL loses Õ(d√T + dT/√B).", shown(), panels=(regret_panel(),)),

@@ -21,12 +21,14 @@ from PIL import Image
 
 from sparingly.errors import InvalidInput
 from sparingly.lab import claims_figures
-from sparingly.lab.claims import Check, Curve, Panel
-from sparingly.lab.claims.evidence import VERDICTS, power_words
+from sparingly.lab.claim_formulas import FORMULAS
+from sparingly.lab.claims import CLAIMS, Check, Curve, Panel
+from sparingly.lab.claims.evidence import VERDICTS, power_words, powers
 from sparingly.lab.claims.statistics import NORMAL
 from sparingly.lab.claims_report import grouped, write_report
-from sparingly.lab.experiment_results import COLOURS
 from sparingly.lab.formatting import bar, number, value_and_interval
+from sparingly.lab.mathml import mathml
+from sparingly.lab.styles import COLOURS, RULE_COLOURS
 from tests.browsing import assert_fits, browser_path, open_browser, opened
 from tests.lab import sample_records as samples
 
@@ -92,16 +94,18 @@ def all_checks():
 
 def test_verdicts_are_counted(page):
     counts = Counter(record.verdict for record in samples.sample())
-    tiles = re.findall(r'class="count">(\d+)</span>.*?</span> ([a-z ]+)</span></li>', page)
+    tiles = re.findall(r'class="count">(\d+)</span> <span class="badge.*?</span> ([a-z ]+)</span></li>', page)
     assert tiles == [(str(counts[verdict]), verdict) for verdict in VERDICTS]
     assert min(counts.values()) > 0
 
 
-def test_what_claims_say_stays_text(reader):
+def test_what_claims_say_stays_text(page, reader):
     tags = Counter(tag for tag, _ in reader.elements)
-    assert not {"script", "img", "b", "narrow"} & set(tags)
+    assert not {"img", "b", "narrow"} & set(tags)
+    assert tags["script"] == 1  # the page's own
     assert not [name for _, attributes in reader.elements for name in attributes if name.startswith("on")]
     assert tags["article"] == len(samples.sample())
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
     assert "<script>alert('x')</script> & \"quotes\"" in reader.text
     assert 'a < b & $c_1$ #1 "quoted"' in reader.text  # in a legend
 
@@ -151,6 +155,7 @@ def test_a_figure_does_not_depend_on_the_order_of_sets():
 def test_groups_have_their_headings_and_order():
     assert {heading: [record.id.partition("/")[0] for record in members]
             for heading, members in grouped(samples.sample()).items()} == {
+        "Our own rules": ["ours"],
         "Lower bounds": ["lower"],
         "The greedy reduction": ["greedy", "greedy"],
         "Multi-armed bandits (CBM-UCB)": ["ucb"],
@@ -159,10 +164,9 @@ def test_groups_have_their_headings_and_order():
         "Budget profiles": ["profiles"],
         "Remarks": ["remarks"],
         "Corrections to the paper": ["corrections"],
-        "Our own rules": ["ours"],
         "Extra": ["extra", "extra"],
     }  # fmt: skip
-    assert list(grouped(samples.sample()))[:2] == ["Lower bounds", "The greedy reduction"]
+    assert list(grouped(samples.sample()))[:3] == ["Our own rules", "Lower bounds", "The greedy reduction"]
     assert list(grouped(samples.sample()))[-1] == "Extra"
 
 
@@ -199,6 +203,29 @@ def test_digits(value, low, high, limit, shown):
 def test_whole_numbers_are_written_in_full():
     assert number(10**9) == "1,000,000,000"
     assert number(1e300) == "1e+300"
+
+
+def test_formulas_are_of_claims_and_are_typeset(tmp_path):
+    assert set(FORMULAS) <= set(CLAIMS)
+    for name, formula in FORMULAS.items():
+        made = mathml(formula, block=True)
+        ElementTree.fromstring(made)
+        words = "".join(ElementTree.fromstring(made).itertext())
+        assert not re.search(r"[\\{}]\w|frac|left|right", words.replace("{(", "").replace(")}", "")), (name, words)
+    known = samples.record("lower/linear", "A bound.", samples.shown())
+    write_report(tmp_path / "report.html", [known], "quick", {})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert mathml(FORMULAS["lower/linear"], block=True) in page
+
+
+def test_a_claim_without_a_sharp_check_says_so(tmp_path):
+    """0.51 against a bar of 1 is loose; an equality notices everything."""
+    equal = Check("none refused", 0.0, "=", 0.0, 0.0, 0.0, "shown", "exact")
+    for checks, told in (((samples.shown(),), True), ((samples.shown(), equal), False)):
+        write_report(tmp_path / "report.html", [samples.record("ucb/x", "A bound.", *checks)], "quick", {})
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert ("No check of this claim is sharp" in page) == told
+        assert ("1 claim has no sharp check" in page) == told
 
 
 # Figures
@@ -264,7 +291,7 @@ def test_a_band_below_zero_does_not_stretch_a_logarithmic_axis():
 
 
 def test_curves_are_told_apart_without_colour():
-    looks = [claims_figures._measured_style(place, 50) for place in range(14)]
+    looks = [claims_figures._measured_style(place, 50, "#0072B2") for place in range(14)]
     assert len({(str(look["linestyle"]), look["marker"], look["markerfacecolor"] == "none") for look in looks}) == 14
     lines = {line.get_label(): line for line in drawn(samples.regret_panel()).lines}
     upper, lower, measured = (lines[k] for k in ("upper bound, Theorem 3", "lower bound", "Greedy"))
@@ -286,7 +313,7 @@ def contrast(first: str, second: str) -> float:
 
 def test_text_and_lines_stand_out_in_both_themes():
     """WCAG 2: 4.5 for text, 3 for lines."""
-    css = files("sparingly.lab").joinpath("report.css").read_text(encoding="utf-8")
+    css = files("sparingly.lab").joinpath("templates", "report.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block)) for block in css.split("@media", 2)[:2])
     assert set(light) == set(dark)
     for theme in (light, dark):
@@ -295,7 +322,7 @@ def test_text_and_lines_stand_out_in_both_themes():
                 assert contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
         for kind in ("good", "fair", "bad"):
             assert contrast(theme[kind], theme[f"{kind}-soft"]) >= 4.5, kind
-        for colour in (*map(claims_figures.legible, COLOURS), claims_figures.GREY):
+        for colour in map(claims_figures.legible, {*COLOURS, *RULE_COLOURS.values()}):
             assert colour == claims_figures.INK or contrast(colour, theme["page"]) >= 3.0, colour
 
 
@@ -320,6 +347,8 @@ def open_page(browser, path):
 def test_the_page_fits(open_page, width, scheme):
     page = open_page(width, scheme)
     assert_fits(page)
+    page.click("#unfold")
+    assert_fits(page)
     sizes = page.evaluate(
         "[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect()).map(b => [b.width, b.height])"
     )
@@ -329,24 +358,79 @@ def test_the_page_fits(open_page, width, scheme):
 
 
 def test_figures_stand_side_by_side_only_where_there_is_room(open_page):
-    tops = "[...document.querySelectorAll('.figures')].find(e => e.children.length == 2).children"
-    tops = f"[...{tops}].map(e => e.getBoundingClientRect().top)"
+    tops = """(() => {
+      document.querySelectorAll('details').forEach(e => { e.open = true; });
+      const two = [...document.querySelectorAll('.figures')].find(e => e.children.length == 2).children;
+      return [...two].map(e => e.getBoundingClientRect().top);
+    })()"""
     first, second = open_page(1280).evaluate(tops)
     assert first == second
     first, second = open_page(360).evaluate(tops)
     assert first < second
 
 
-def test_links_and_details_work_without_a_script(open_page):
+FIRST_SCREEN = (".tiles", ".chapters", ".powers", ".headline svg")
+
+
+def test_the_first_screen_has_the_results(open_page):
+    """Verdicts, chapters, how sharp the checks are and one figure: nobody scrolls for them."""
     page = open_page(1280)
-    page.click("nav >> text=Budget profiles")
+    for part in FIRST_SCREEN:
+        assert page.locator(part).bounding_box()["y"] + page.locator(part).bounding_box()["height"] <= 800, part
+    counts = page.locator(".power strong").all_inner_texts()
+    assert counts == [str(count) for count in powers(all_checks()).values()]
+    phone = open_page(390)
+    for part in FIRST_SCREEN[:2]:
+        assert phone.locator(part).bounding_box()["y"] + phone.locator(part).bounding_box()["height"] <= 844, part
+
+
+def test_claims_are_folded_and_the_page_is_short(open_page):
+    page = open_page(1280)
+    assert page.locator("details.claim[open]").count() == 0
+    folded = page.evaluate("document.documentElement.scrollHeight")
+    page.click("#unfold")
+    assert page.locator("details.claim:not([open])").count() == 0
+    assert page.evaluate("document.documentElement.scrollHeight") > 3 * folded
+    page.click("#unfold")
+    assert page.evaluate("document.documentElement.scrollHeight") == folded
+
+
+def test_claims_can_be_filtered_and_searched(open_page):
+    page = open_page(1280)
+    shown = page.locator("details.claim:visible")
+    records = samples.sample()
+    page.select_option("#verdict", "fails")
+    assert shown.count() == sum(record.verdict == "fails" for record in records)
+    page.select_option("#verdict", "")
+    page.select_option("#chapter", "group-the-greedy-reduction")
+    assert shown.count() == len(grouped(records)["The greedy reduction"])
+    assert page.locator("section.group:visible").count() == 1
+    page.fill("#search", "nothing has these words")
+    assert shown.count() == 0 and page.locator("#found").inner_text() == f"0 of {len(records)}"
+    page.evaluate("location.hash = '#ucbvi/threshold'")  # a link to what is hidden shows it
+    page.wait_for_function("document.querySelector('details.claim[open]')")
+    assert shown.count() == len(records)
+    page.fill("#search", "lower/arms")
+    assert "lower/arms" in page.locator("details.claim:visible code").all_inner_texts()
+
+
+def test_chapters_lead_to_their_claims(open_page):
+    page = open_page(1280)
+    page.click("nav.side >> text=Budget profiles")
     assert page.url.endswith("#group-budget-profiles")
-    page.click(".overview a:has-text('ucbvi/')")
-    assert page.evaluate("document.querySelector(':target').id") == "ucbvi/threshold"
-    parameters = page.locator("article:target dl.parameters")
+    assert not open_page(390).locator("nav.side").is_visible()  # there the first screen has the chapters
+
+
+def test_it_works_without_a_script(browser, path):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(path.as_uri() + "#ucbvi/threshold")
+    assert page.locator("article[id='ucbvi/threshold']").is_visible()  # a link opens the claim
+    assert not page.locator(".filter").is_visible()
+    parameters = page.locator("article[id='ucbvi/threshold'] dl.parameters")
     assert not parameters.is_visible()
-    page.click("article:target summary")
+    page.click("article[id='ucbvi/threshold'] details summary")
     assert "100,000" in parameters.inner_text()
+    page.close()
 
 
 def test_it_prints(open_page, tmp_path):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import sparingly as sp
 from sparingly.cli import app, main
+from sparingly.errors import InvalidInput
 from sparingly.lab.demo import experiments
 from sparingly.lab.experiment import experiment_from, read_experiment
 from sparingly.lab.experiment_results import figure
@@ -250,11 +251,11 @@ def test_the_demonstration_shows_what_it_is_for():
     assert adversarial["Greedy"].final_regret()[0] > 100 * adversarial[ours].final_regret()[0]
     assert adversarial[baseline].final_regret()[0] > 100 * adversarial[ours].final_regret()[0]
     assert few["ExactMatching"].final_regret()[0] > 1.5 * few[ours].final_regret()[0]
-    readme = re.sub(r"[*`]|, the default", "", (ROOT / "README.md").read_text())
-    for rule in few:  # the README's table is what `sparingly demo` prints
+    guide = re.sub(r"[*`]|, the default", "", (ROOT / "docs" / "choosing.md").read_text())
+    for rule in few:  # the guide's table is what `sparingly demo` prints
         ends = ((*results[rule].final_regret(), results[rule].asked[:, -1].mean()) for results in done.values())
         shown = " | ".join("{:,.0f} ± {:,.0f} ({:,.0f})".format(*end) for end in ends)
-        assert f"{rule} | {shown} |" in readme
+        assert f"{rule} | {shown} |" in guide
     page = figure(done)
     assert len(page.axes) == 6
     lines = page.axes[0].get_lines()
@@ -291,3 +292,19 @@ def test_progress_after_two_seconds(monkeypatch, live, show, drawn):
     assert ("25%" in stream.text) == drawn
     assert ("6 s left" in stream.text) == drawn
     bar.close()
+
+
+def test_a_part_may_be_written_as_a_name_with_parameters():
+    """In files as on the command line."""
+    text = {"rounds": 10, "problem": {"type": "Arms", "means": [0.6, 0.5]}, "budget": {"type": "Fixed", "amount": 5}}
+    made = experiment_from(
+        text | {"learners": ["UCB1(scale=0.3)"], "rules": ["Matching(alpha=2, beta=0.4)"]}, "two arms"
+    )
+    assert made.policies == (("Matching(alpha=2, beta=0.4)", sp.UCB1(2, scale=0.3), sp.Matching(2.0, 0.4)),)
+    with pytest.raises(InvalidInput, match="name=value"):
+        experiment_from(text | {"learners": ["UCB1(0.3)"]}, "two arms")
+
+
+def test_quick_and_full_together_are_refused():
+    result = CliRunner().invoke(app, ["reproduce", "--quick", "--full"], catch_exceptions=True)
+    assert result.exit_code != 0 and isinstance(result.exception, InvalidInput)

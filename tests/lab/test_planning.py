@@ -123,7 +123,21 @@ def test_answers_say_what_is_not_known():
     assert "is not reached with 1,000 or less" in planning_report.answers(made((0.5, 0.6, 0.7)))[0]
     assert "the smallest budget tried" in planning_report.answers(made((0.96, 0.97, 0.98)))[0]
     assert "feedback teaches this learner nothing" in planning_report.answers(made((0.5, 0.5, 0.5), 0.5, 0.5))[0]
-    assert "needs about 32 asks" in planning_report.answers(made((0.90, 1.00, 1.00)))[0]
+    assert "needs a budget of about 32 asks" in planning_report.answers(made((0.90, 1.00, 1.00)))[0]
+
+
+def test_a_plan_has_python_to_start_with():
+    """It runs as it is, with the rule that reaches the goal with the least, and knows the names of the data."""
+    for data in (log_of(2_000, means=MEANS - 0.2), features_table()):
+        done = plan(data, [30, 90], ["ExactMatching", "Always(explore=always)"], rounds=200, runs=2, jobs=1)
+        module = {}
+        exec(planning_report.starter(done), module)
+        agent = module["agent"]
+        rows = np.zeros((len(data.actions), data.dim)) if data.dim else None
+        decision = agent.decide(rows if data.dim else data.group_names[0] if data.groups > 1 else None)
+        assert decision.action in (range(len(data.actions)) if data.dim else data.actions)
+        assert 0 < agent.ledger.granted <= 90
+        assert repr(agent).count(repr(done.learner)) == 1
 
 
 @pytest.mark.parametrize(

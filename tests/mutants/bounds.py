@@ -42,9 +42,9 @@ MUTANTS = (
         (f"{THEORY}::test_r1_by_hand",), ("ours/exact-arms",),
     ),
     Mutant(
-        "upper/asked-without-4-over-f", CONSTANT, "theory/upper.py",
-        "factor = factor + 4.0 / factor", "factor = factor + 0.0 / factor",
-        'with explore="asked" the bound has f in place of f + 4/f',
+        "upper/asked-without-1-over-f", CONSTANT, "theory/upper.py",
+        "factor + 1.0 / factor", "factor + 0.0 / factor",
+        'with explore="asked" the bound has f in place of f + 1/f',
         (f"{THEORY}::test_what_exploring_less_costs_is_of_lower_order", f"{THEORY}::test_r3_by_hand"),
         ("ours/explore-asked", "ours/balanced-arms"),
     ),

@@ -60,7 +60,8 @@ def test_pending_asks_narrow_what_is_explored_but_not_what_is_known():
     assert np.isnan(agent.means).all()
     before = agent.indices()
     agent.observe(asks[0].id, 1.0)
-    assert agent.indices()[0] == pytest.approx(before[0] + 1.0)  # the mean rests on answers, the bonus on asks
+    # The mean rests on answers; the bonus, and the weight of the 1 that counts as one answer more, on asks.
+    assert agent.indices()[0] == pytest.approx(before[0] + 4 / 5)
 
 
 def test_out_of_budget_the_best_estimate_is_played():

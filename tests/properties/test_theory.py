@@ -116,7 +116,7 @@ def losses_of_unasked_rounds(agent, means, rounds, seed):
 )
 @pytest.mark.parametrize("budget", [sp.budgets.Fixed(300), sp.budgets.Linear(0.1), sp.budgets.Periodic(7, every=40)])
 def test_the_best_estimate_loses_little_more_than_the_width_of_the_optimistic_arm(rule, budget):
-    """At most width + 4/(n + 1), whatever the answers were; where that is 1 or more, there is nothing to show.
+    """At most width + 1/(n + 1), whatever the answers were; where that is 1 or more, there is nothing to show.
 
     It can fail: in many rounds the bound does not hold for some other arm.
     """
@@ -125,10 +125,10 @@ def test_the_best_estimate_loses_little_more_than_the_width_of_the_optimistic_ar
         means = np.random.default_rng(seed).random(4) ** (1 + seed % 3)
         agent = sp.Agent(sp.UCB1(arms=4, ties="first"), rule=rule, budget=budget, seed=seed)
         for loss, played, n, width in losses_of_unasked_rounds(agent, means, 1_500, seed):
-            if width + 4 / (n + 1) < 1:
+            if width + 1 / (n + 1) < 1:
                 judged += 1
-                assert loss[played] <= (width + 4 / (n + 1)) * (1 + 1e-12)
-                others += bool((loss > width + 4 / (n + 1)).any())
+                assert loss[played] <= (width + 1 / (n + 1)) * (1 + 1e-12)
+                others += bool((loss > width + 1 / (n + 1)).any())
     if budget == sp.budgets.Fixed(300):
         assert judged > 1_000
         assert others > judged / 4

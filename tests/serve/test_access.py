@@ -49,6 +49,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "one/resume"): ("administer",),
     ("POST", f"{EVENT}/erase"): ("administer",),
     ("PUT", "new"): ("administer",),
+    ("PATCH", "one"): ("administer",),
     ("DELETE", "new"): ("administer",),
     ("POST", "/v1/tokens"): ("administer",),
     ("POST", "/v1/tokens/x/rotate"): ("administer",),

@@ -28,6 +28,7 @@ import numpy as np
 import pytest
 
 import sparingly as sp
+from sparingly import errors
 from sparingly.errors import Conflict, InvalidInput, NotFound, Refused, ServiceError, Unauthorized, Unavailable
 from sparingly.serve import client, contract, sans_io
 from tests.serve.serving import serving
@@ -142,7 +143,8 @@ def test_both_clients_have_the_same_methods():
     assert set(blocking) == set(awaiting)
     assert set(blocking) == {
         "activate", "agent", "agents", "asks", "charge", "close", "create", "decide", "decisions", "delete",
-        "estimates", "event", "grant", "health", "history", "log", "observe", "pause", "release", "resume",
+        "estimates", "event", "frame", "grant", "health", "history", "log", "observe", "pause", "release", "resume",
+        "update",
     }  # fmt: skip
     for name, method in blocking.items():
         assert inspect.signature(method) == inspect.signature(awaiting[name]), name
@@ -154,6 +156,31 @@ def test_both_clients_have_the_same_methods():
 CALLS = [
     ("create", ("router",), {"learner": {"type": "X"}}, "PUT /v1/agents/router", {"learner": {"type": "X"}}, AGENT),
     ("create", ("router", BODY), {}, "PUT /v1/agents/router", msgspec.to_builtins(BODY), AGENT),
+    (
+        "create", ("router",),
+        {"learner": sp.UCB1(2, scale=0.3), "budget": 10, "rewards": (1, 5), "rule": sp.ExactMatching()},
+        "PUT /v1/agents/router", {
+            "learner": {"type": "UCB1", "scale": 0.3, "ties": "random"}, "actions": ["0", "1"],
+            "budget": {"initial": 10}, "rewards": {"low": 1, "high": 5},
+            "rule": {"type": "ExactMatching", "explore": "asked"},
+        }, AGENT,
+    ),
+    (
+        "create", ("r",), {"learner": sp.OFUL(2, costs=[1, 2]), "budget": sp.budgets.Linear(0.05)},
+        "PUT /v1/agents/r", {
+            "learner": {
+                "type": "OFUL", "dim": 2, "noise": 0.1, "delta": 0.05, "ridge": 1.0, "length": 1.0, "norm": 1.0,
+                "radius": "determinant", "scale": 1.0, "ties": "random",
+            }, "costs": [1.0, 2.0], "budget": {"growth": {"by": "decisions", "rate": 0.05}},
+        }, AGENT,
+    ),
+    (
+        "update", ("router",), {"add_actions": ["huge"], "costs": [2], "granted": 50, "rule": sp.Never()},
+        "PATCH /v1/agents/router", {
+            "add_actions": ["huge"], "retire_actions": [], "add_contexts": [], "retire_contexts": [], "granted": 50,
+            "costs": [2], "rule": {"type": "Never", "explore": "asked"},
+        }, AGENT,
+    ),
     ("agents", (), {}, "GET /v1/agents", None, contract.AgentList([AGENT])),
     ("agent", ("router",), {}, "GET /v1/agents/router", None, AGENT),
     ("delete", ("router",), {}, "DELETE /v1/agents/router?confirm=router", None, DELETED),
@@ -194,6 +221,35 @@ def test_a_call_sends_what_the_contract_says_and_returns_its_type(twin, name, ar
     assert f"{request.method} {request.url.raw_path.decode()}" == line
     assert (json.loads(request.content) if request.content else None) == body
     assert request.headers.get("content-type") == (None if body is None else "application/json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"learner": sp.UCBVI(2, 2, 2)}, "the service has no learner UCBVI; it has UCB1, MOSS, OFUL"),
+        ({"learner": sp.UCB1(2), "actions": ["a"]}, "has 2 actions, but 1 names were given"),
+        ({"learner": sp.UCB1(2), "budget": "50 a day"}, "a schedule such as"),
+        ({"learner": sp.UCB1(2), "budget": sp.budgets.Bernoulli(0.1)}, r"it has budgets\.Linear"),
+        ({"learner": sp.UCB1(2, 2, costs=[[1, 2], [2, 1]]), "budget": 1}, "the same in all contexts"),
+    ],
+)
+def test_parts_that_the_service_does_not_have(twin, fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        twin.create("router", **fields)
+
+
+def test_agents_can_be_iterated_and_decisions_are_a_frame(twin):
+    twin.answered_by(reply(contract.AgentList([AGENT])))
+    listed = twin.agents()
+    assert ([agent.name for agent in listed], len(listed)) == (["router"], 1)
+    twin.answered_by(reply(contract.EventList([event(3), event(2)], 2)), reply(contract.EventList([event(1)], None)))
+    frame = twin.frame("router")
+    assert frame["number"].tolist() == [1, 2, 3]
+    assert frame["payload"].tolist() == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert frame["decided_at"].iloc[0].year == 2026
+    assert frame["answered_at"].isna().all()
+    with pytest.raises(InvalidInput, match=r"write \['x'\]"):
+        twin.update("router", add_actions="x")
 
 
 def test_pages_are_followed_to_the_end(twin):
@@ -774,7 +830,7 @@ def test_without_its_packages_the_client_names_the_extra(missing):
         except AttributeError as error:
             print(error)
     """)
-    line = "the client needs the extra 'client': pip install 'sparingly[client]'"
+    line = f"the client needs the extra 'client': {errors.install_command('client')}"
     assert said.split("\n") == [line, line, "module 'sparingly' has no attribute 'Nonsense'"]
 
 

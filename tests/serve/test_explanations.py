@@ -10,7 +10,8 @@ import pytest
 
 from sparingly import reasons
 from sparingly.serve import contract, explanations
-from sparingly.serve.factory import make_agent, stored_body
+from sparingly.serve.changes import stored_body
+from sparingly.serve.factory import make_agent
 
 
 @pytest.mark.parametrize(("rule", "explores"), [("ExactMatching", "always"), ("Always", "always"), ("Greedy", None)])

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparingly.serve import json_body
-from sparingly.serve.contract import DecisionBody
-from sparingly.serve.http_errors import HttpError
+from sparingly.serve.contract import AgentBody, DecisionBody
+from sparingly.serve.http_errors import HttpError, Unprocessable
 
 TEXTS = st.text(alphabet='a:,[]{}" \\\u00e9', max_size=6)
 NUMBERS = st.lists(st.lists(st.floats(-3, 3), min_size=1, max_size=2), min_size=1, max_size=2)
@@ -59,3 +59,24 @@ def test_the_quick_way_is_as_careful(body: bytes) -> None:
 )
 def test_what_people_send_goes_the_quick_way(body: bytes) -> None:
     assert json_body._decode_flat(body, DecisionBody) == careful(body) is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "names"),
+    [
+        ({"learner": {"type": "UCB1x"}}, "$.learner.type", "UCB1, MOSS, OFUL"),
+        ({"learner": {"type": "UCB1", "ties": "last"}}, "$.learner.ties", "first, random"),
+        ({"learner": {"type": "UCB1"}, "rule": {"type": "Exact"}}, "$.rule.type", "ExactMatching"),
+        (
+            {"learner": {"type": "UCB1"}, "budget": {"growth": {"by": "day"}}},
+            "$.budget.growth.by",
+            "grants, clock",
+        ),
+    ],
+)
+def test_a_name_that_is_none_of_a_few_is_told_which_there_are(body, place, names):
+    with pytest.raises(Unprocessable) as caught:
+        json_body.decode(json.dumps(body).encode(), AgentBody)
+    assert place in str(caught.value)
+    message, _, listed = str(caught.value).partition("; it is one of ")
+    assert set(names.split(", ")) <= set(listed.split(", ")), message

@@ -80,6 +80,8 @@ def before_call(context, case, kwargs):
         case.path_parameters["file"] = "page.css"
     elif case.method == "PUT" and isinstance(case.body, dict):
         case.body = fitting(case.body)
+    elif case.method == "PATCH" and isinstance(case.body, dict):  # what stands in the document, but not of this agent
+        case.path_parameters["name"], case.body = "cases", {"granted": case.body.get("granted")}
     elif "name" in case.path_parameters and case.method != "DELETE" and case.path.startswith("/v1/agents"):
         name = case.path_parameters["name"] = list(AGENTS)[lot // 8 % 3]
         if "event_id" in case.path_parameters:
@@ -121,6 +123,7 @@ AGENT, EVENT = "/v1/agents/{name}", "/v1/agents/{name}/decisions/{event_id}"
 # For every operation a request that must succeed: parts of the path, query and body, or what makes the body.
 FINE = {
     f"PUT {AGENT}": ({"name": "new"}, {}, AGENTS["arms"][0]),
+    f"PATCH {AGENT}": ({"name": "new"}, {}, {"add_actions": ["one more"], "granted": 50}),
     f"GET {AGENT}": ({"name": "cases"}, {}, None),
     "GET /v1/agents": ({}, {}, None),
     f"POST {AGENT}/pause": ({"name": "new"}, {}, {}),

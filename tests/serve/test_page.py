@@ -457,7 +457,7 @@ def test_it_says_when_the_service_is_gone_and_recovers(browser, tmp_path):
         page.keyboard.press("Enter")
         see(page, "sent again by itself")
         with serving("--data", str(tmp_path), "--port", url.rpartition(":")[2]):
-            expect(banner).to_contain_text("there again")
+            expect(banner).to_contain_text("is back")
             see(page, "No open asks")
             assert event(agent, "l0")["reward"] == 1.0
             expect(banner).to_be_empty(timeout=ROUND)
@@ -475,7 +475,7 @@ def test_it_says_when_the_service_is_not_ready(browser, url):
         expect(page.locator("#connection")).to_contain_text("not ready. Since", timeout=1.5 * ROUND)
         expect(page.locator("#connection")).to_contain_text("the disk is full")
         page.unroute("**/readyz")
-        expect(page.locator("#connection")).to_contain_text("there again")
+        expect(page.locator("#connection")).to_contain_text("is back")
 
 
 def test_the_token_is_asked_for_once(browser, tmp_path):
@@ -491,7 +491,7 @@ def test_the_token_is_asked_for_once(browser, tmp_path):
             dialog = page.get_by_role("dialog")
             expect(dialog).to_have_count(1)
             page.keyboard.press("Escape")
-            expect(page.locator("#connection")).to_contain_text("wants a token")
+            expect(page.locator("#connection")).to_contain_text("needs a token")
             page.wait_for_timeout(3_000)  # it does not ask again by itself
             expect(dialog).to_have_count(0)
             page.evaluate("""async () => {

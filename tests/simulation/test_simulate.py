@@ -167,12 +167,12 @@ def test_frame():
 
 @dataclasses.dataclass(frozen=True)
 class PythonUCB1:
-    """UCB1 in plain Python. `untried` is the mean of an arm without asks: 1 if a rule explores by asks."""
+    """UCB1 in plain Python. `ones`: 1 if a rule explores by asks; then it is as if one answer more had been a 1."""
 
     arms: int
     contexts: int = 1
     costs: object = None
-    untried: float = 0.0
+    ones: int = 0
 
     def start(self):
         shape = (self.contexts, self.arms)
@@ -181,7 +181,9 @@ class PythonUCB1:
     def choose(self, state, context, round, random):
         n = np.maximum(state["count"][context], 1)
         level = np.sqrt(1.5 * np.log(max(self.arms * self.contexts * round, 2)))
-        mean = np.where(state["count"][context] > 0, state["total"][context] / n, self.untried)
+        mean = state["total"][context] / n
+        if self.ones:
+            mean += (1 - mean) / (state["count"][context] + 1)
         return int(np.argmax(mean + level * (1 / np.sqrt(n))))
 
     def exploit(self, state, context, action):
@@ -207,8 +209,8 @@ def test_parts_in_plain_python_give_the_same_trajectories(rule):
         contexts, arms = problem.shape
         options = {"rounds": 300, "runs": 2, "checkpoints": range(1, 301)}
         budget = sp.budgets.Linear(0.3)
-        untried = 1.0 if rule.explore == "asked" and not rule.reduction else 0.0
-        own = sp.simulate(problem, PythonUCB1(arms, contexts, untried=untried), rule, budget, **options)
+        ones = rule.explore == "asked" and not rule.reduction
+        own = sp.simulate(problem, PythonUCB1(arms, contexts, ones=ones), rule, budget, **options)
         ours = sp.simulate(problem, sp.UCB1(arms, contexts, ties="first"), rule, budget, **options)
         if rule.paced and contexts > 1:  # the scores of rounds need the indices of a compiled learner
             assert (own.asked <= own.budget).all()

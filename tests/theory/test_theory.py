@@ -172,8 +172,9 @@ def test_r3_by_hand():
     for T in (1, 9, 20, 32, 40):
         log = math.log(3 * T)
         f = math.sqrt(6 * log)
-        declined = sum(min((f + 4 / f) / math.sqrt(n), 1.0) for n in asks[:T])
-        assert got[T - 1] == pytest.approx(math.sqrt(72 * T * log) + 3 * f + declined + 2, rel=1e-12)
+        declined = sum(min((f + 1 / f) / math.sqrt(n), 1.0) for n in asks[:T])
+        asked = math.sqrt(72 * T * log) + 3 * f + 3 * math.log(max(T / 3, 1))
+        assert got[T - 1] == pytest.approx(asked + declined + 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("reserve", [0.25, 0.5, 1.0])
@@ -203,11 +204,16 @@ def test_without_a_reserve_nothing_is_bounded():
 
 
 def test_what_exploring_less_costs_is_of_lower_order():
-    """4/f beside f = sqrt(6 log(MT)): the budget's part of the bound grows by a factor 1 + 2/(3 log(MT)), no more."""
+    """1/f beside f = sqrt(6 log(MT)): the budget's part of the bound grows by a factor 1 + 1/(6 log(MT)), no more.
+
+    The other part grows by M log(T/M).
+    """
     B, no_limit = np.full(100_000, 1e6), np.full(100_000, np.inf)
     for f in (upper.exact_arms, upper.balanced_arms):
         parts = [last(f(B, 4, explore=e)) - last(f(no_limit, 4, explore=e)) for e in ("asked", "always")]
-        assert parts[0] / parts[1] == pytest.approx(1 + 2 / (3 * math.log(4e5)), rel=1e-9)
+        assert parts[0] / parts[1] == pytest.approx(1 + 1 / (6 * math.log(4e5)), rel=1e-9)
+        added = last(f(no_limit, 4, explore="asked")) - last(f(no_limit, 4, explore="always"))
+        assert added == pytest.approx(4 * math.log(100_000 / 4), rel=1e-9)
 
 
 @pytest.mark.parametrize("rewarding", [None, 2])

@@ -1,7 +1,8 @@
 """Docstrings as this project writes them, Markdown in the main, in the form that autodoc takes.
 
 `name` is code, and a link where the name is known; *word* is stressed; `>>>` begins an example; "- " and "(1) " begin
-the items of a list. Everything else means itself, be it |L_R| or n^q_t.
+the items of a list. After "Parameters:" come items, "- `name`: what it is", and after "Returns:" what comes back; both
+may also be underlined headings, as NumPy has them. Everything else means itself, be it |L_R| or n^q_t.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ MARK = re.compile(r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<word>\w[\w -]*)\*(?!\w)|do
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 SPECIAL = re.compile(r"[\\*_|`]")
 ITEM = re.compile(r"(?:-|\(\d+\)) ")
+PARAMETER = re.compile(r"- ((?:`\w+`(?:, )?)+): (.*)")
 ANSWER = re.compile(r"Emit\[(.*?)\], [\w.~]*Response\b")  # in the type of what fetches an answer of the service
 
 
@@ -26,7 +28,10 @@ def as_restructured(lines: list[str], own: Collection[str] = ()) -> list[str]:
     result: list[str] = []
     for block in "\n".join(lines).strip("\n").split("\n\n"):
         rows = block.strip("\n").split("\n")
-        if rows[0].lstrip().startswith(">>>"):
+        fields = _fields(rows)
+        if fields is not None:
+            result += [f":{field}: {_escaped(text, own)}" for field, text in fields]
+        elif rows[0].lstrip().startswith(">>>"):
             result += [row.strip() for row in rows]
         elif any(row.startswith(("├", "└")) for row in rows) or all(row.startswith("    ") for row in rows):
             result += ["::", "", *(f"    {row}" for row in rows)]
@@ -36,6 +41,28 @@ def as_restructured(lines: list[str], own: Collection[str] = ()) -> list[str]:
                 result += [bullet + _escaped(text.removeprefix("- "), own), ""]
         result.append("")
     return result
+
+
+def _fields(rows: list[str]) -> list[tuple[str, str]] | None:
+    """The fields of a section on parameters or on what is returned, each with its text; None for other blocks."""
+    head, underlined = rows[0].rstrip(":"), len(rows) > 1 and set(rows[1]) == {"-"}
+    if head not in ("Parameters", "Returns") and not rows[0].startswith("Returns: "):
+        return None
+    if rows[0].startswith("Returns: "):
+        return [("returns", " ".join(_joined(rows))[len("Returns: ") :])]
+    if head == "Returns":
+        return [("returns", " ".join(row.strip() for row in rows[2:] if row.startswith(" ")))]
+    found: list[tuple[str, str]] = []
+    if underlined:
+        for row in rows[2:]:
+            if row.startswith(" "):
+                found[-1] = (found[-1][0], f"{found[-1][1]} {row.strip()}".strip())
+            else:
+                found.append((row, ""))
+    else:
+        items = [PARAMETER.fullmatch(text) for text in _joined(rows[1:])]
+        found = [(item[1].replace("`", ""), item[2]) for item in items if item]
+    return [(f"param {name}", text) for names, text in found for name in names.split(", ")]
 
 
 def _joined(rows: list[str]) -> list[str]:

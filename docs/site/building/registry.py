@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -26,10 +27,12 @@ class Registry(SphinxDirective):
         for part in parts:
             where = [part.setting] if part in LEARNERS else [name for name in SETTINGS if name in part.functions]
             link = f"[`{part.__name__}`](#sparingly.{part.__name__})"
-            rows.append((link, part.summary, ", ".join(SETTINGS[name] for name in where)))
+            page = re.sub("(?<=[a-z])(?=[A-Z])", "_", part.__name__).lower()
+            more = f"[formula and figure](../{self.arguments[0]}/{page}.md)"
+            rows.append((link, part.summary, ", ".join(SETTINGS[name] for name in where), more))
         classes = "\n".join(f".. autoclass:: sparingly.{part.__name__}" for part in parts)
         described = self.parse_text_to_nodes(f"```{{eval-rst}}\n{classes}\n```\n")
-        return [table(self, (self.arguments[0].removesuffix("s"), "", "for"), rows), *described]
+        return [table(self, (self.arguments[0].removesuffix("s"), "", "for", ""), rows), *described]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -24,7 +24,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = {"README.md": "project/tour", "CONTRIBUTING.md": "project/contribute", "CHANGELOG.md": "project/changes"}
+PAGES = {"README.md": "index", "CONTRIBUTING.md": "project/contribute", "CHANGELOG.md": "project/changes"}
 
 
 def shown_files(env: BuildEnvironment) -> dict[str, set[str]]:
@@ -64,6 +64,8 @@ class RepositoryLinks(SphinxTransform):
 
     def _relink(self, node: nodes.Element) -> None:
         target, _, anchor = node["reftarget"].partition("#")
+        if target.endswith(".ipynb"):
+            return  # a notebook is downloaded
         if node.get("refdomain") == "doc":
             path = (Path(self.env.srcdir) / f"{target}.md").resolve()
             anchor = node.get("reftargetid") or ""
@@ -72,8 +74,6 @@ class RepositoryLinks(SphinxTransform):
         if not target or not path.exists() or not path.is_relative_to(ROOT):
             return  # Sphinx says that it leads nowhere
         docname = PAGES.get(path.relative_to(ROOT).as_posix()) or self.env.path2doc(str(path))
-        if docname == "project/tour" and not anchor:
-            docname = "index"  # the beginning of the README
         if docname in self.env.found_docs:
             new = addnodes.pending_xref(
                 refdomain="doc", reftype="myst", reftarget=docname, reftargetid=anchor or None,

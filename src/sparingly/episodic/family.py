@@ -60,6 +60,7 @@ class EpisodicFamily(BaseFamily):
         "asked", "answered", "means", "visits", "widths", "values", "best_guess", "plan", "decide_episode",
         "observe_episode",
     )  # fmt: skip
+    fixed = "the {what} of {learner} are fixed, since the plans and bonuses of episodes count them: make a new agent"
     instead: ClassVar[dict[str, str]] = {
         "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
     }
@@ -371,4 +372,4 @@ class EpisodicFamily(BaseFamily):
                 raise UnreadableFile(f"an answer is awaited for cell {cell}, which does not exist")
         if (counts["asked"] > counts["visits"]).any():
             raise UnreadableFile("visits, asks, answers and awaited decisions do not add up")
-        self.check_counts(tickets)
+        self.check_counts(tickets, self.memory.counts["cost"])

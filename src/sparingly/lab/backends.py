@@ -64,7 +64,7 @@ def open_backend(on: str, address: str | None = None, jobs: int | None = None) -
     except ImportError:
         raise MissingExtra("a sweep", "lab") from None
     if address is not None and on == "local":
-        raise InvalidInput("--address is that of a cluster: say --on dask or --on ray with it")
+        raise InvalidInput("--address names a cluster: give --on dask or --on ray with it")
     if address is not None and jobs is not None:
         raise InvalidInput("--jobs is for workers started here; the cluster at --address has its own")
     if address is not None:

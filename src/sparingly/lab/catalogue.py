@@ -1,6 +1,7 @@
 """The names that experiment files may use: learners, rules, budgets, contexts, rewards, problems.
 
-A part is written as a name ("BalancedMatching"), or as a table with `type` and its parameters.
+A part is written as a name ("BalancedMatching"), as a name with parameters ("Matching(alpha=2)"), or as a table with
+`type` and its parameters.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ PROBLEMS: Catalogue = {
 }
 
 
-def build(catalogue: Catalogue, what: str, entry: Any, **extra: Any) -> Any:
+def build(catalogue: Catalogue, what: str, described: Any, **extra: Any) -> Any:
     """Build one part from its entry in a file; `extra` parameters are passed on if the part takes them."""
-    if isinstance(entry, str):
-        entry = {"type": entry}
-    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+    if isinstance(described, str):
+        described = entry(described)
+    if not isinstance(described, dict) or not isinstance(described.get("type"), str):
         choices = ", ".join(catalogue)
-        raise InvalidInput(f"{what} must be a name or a table with `type`, one of {choices}; not {entry!r}")
-    parameters = {name: value for name, value in entry.items() if name != "type"}
-    kind = entry["type"]
+        raise InvalidInput(f"{what} must be a name or a table with `type`, one of {choices}; not {described!r}")
+    parameters = {name: value for name, value in described.items() if name != "type"}
+    kind = described["type"]
     if kind not in catalogue:
         raise InvalidInput(f"{what} has no type {kind!r}; choose one of {', '.join(catalogue)}")
     accepted = inspect.signature(catalogue[kind]).parameters
@@ -72,3 +73,28 @@ def build(catalogue: Catalogue, what: str, entry: Any, **extra: Any) -> Any:
         raise InvalidInput(f"{what} {kind}: {error}") from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} {kind}: {error}; it takes {', '.join(accepted)}") from None
+
+
+def entry(text: str) -> dict[str, Any]:
+    """Parse a name with parameters in parentheses into an entry of the catalogue.
+
+    >>> entry("OFUL(scale=0.3, radius=simple)")
+    {'type': 'OFUL', 'scale': 0.3, 'radius': 'simple'}
+    """
+    name, _, inside = text.strip().partition("(")
+    result: dict[str, Any] = {"type": name.strip()}
+    for part in filter(None, (part.strip() for part in inside.rstrip(") ").split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise InvalidInput(f"{text!r}: parameters are written name=value, not {part!r}")
+        result[key] = _value(value)
+    return result
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

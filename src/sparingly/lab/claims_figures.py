@@ -28,14 +28,13 @@ from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from sparingly.lab.claims.evidence import Curve, Panel, Role
-from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
 from sparingly.lab.formatting import number, tick
+from sparingly.lab.styles import COLOURS, DASHES, GREY, MARKERS, colours
 
 Floats = NDArray[np.float64]
 
 WIDTH, HEIGHT, LINE = 5.2, 3.35, 0.205  # in inches: the figure without its legend, and one line of the legend
 INK = "#010203"  # a colour that nothing else has: replaced by the text colour of the page
-GREY = "#7d7d7d"  # 4:1 on white and on black
 DIMMEST, BRIGHTEST = 0.19, 0.29  # relative luminances: contrast 3:1 with white, and 4:1 with a dark page
 
 # Styles of curves that are not measured: width, colour, and dashes for the first, second, third of them in a panel.
@@ -127,9 +126,10 @@ def _draw(panel: Panel, title: str = "") -> Figure:
     axis = fig.add_subplot()
     _set_scales(axis, panel)
     drawn: dict[str, int] = {}
+    chosen = iter(colours([curve.label for curve in panel.curves if curve.role == "measured"]))
     for label, curve in zip(labels, panel.curves, strict=True):
         place = drawn.get(curve.role, 0)
-        _draw_curve(axis, label, curve, place)
+        _draw_curve(axis, label, curve, place, next(chosen) if curve.role == "measured" else ROLES[curve.role][1])
         drawn[curve.role] = place + 1
     if not any(map(_drawable, panel.curves)):
         axis.text(0.5, 0.5, "nothing to draw", transform=axis.transAxes, ha="center", va="center", style="italic")
@@ -198,16 +198,16 @@ def _finite(parts: Iterable[Sequence[float]]) -> Floats:
     return values[np.isfinite(values)]
 
 
-def _draw_curve(axis: Axes, label: str, curve: Curve, place: int) -> None:
+def _draw_curve(axis: Axes, label: str, curve: Curve, place: int, colour: str) -> None:
     """Draw one curve, the `place`-th of its role; values that are not finite leave a gap."""
     x, y = (np.where(np.isfinite(v), v, np.nan) for v in (np.asarray(curve.x), np.asarray(curve.y)))
     points = int((np.isfinite(x) & np.isfinite(y)).sum())
     if curve.role == "measured":
-        style = _measured_style(place, points)
+        style = _measured_style(place, points, colour)
         if curve.low and curve.high:
             _draw_band(axis, x, curve, style["color"])
     else:
-        width, colour, dashes = ROLES[curve.role]
+        width, _, dashes = ROLES[curve.role]
         style = {"color": colour, "linewidth": width, "linestyle": dashes[place % len(dashes)]}
         style["zorder"] = {"budget": 1.5, "fit": 3.5}.get(
             curve.role, 2.5
@@ -217,10 +217,10 @@ def _draw_curve(axis: Axes, label: str, curve: Curve, place: int) -> None:
     axis.plot(x, y, label=label, **style)
 
 
-def _measured_style(place: int, points: int) -> dict[str, Any]:
-    """Colour, dashes and marker; when colours repeat, dashes differ and markers are hollow."""
+def _measured_style(place: int, points: int, colour: str) -> dict[str, Any]:
+    """Colour, dashes and marker; beyond as many curves as there are colours, dashes differ and markers are hollow."""
     lap = place // len(COLOURS)
-    colour = legible(COLOURS[place % len(COLOURS)])
+    colour = legible(colour)
     return {
         "color": colour,
         "linewidth": 1.7,

@@ -1,20 +1,28 @@
 """The report on the claims: one self-contained HTML file, for a screen, a phone and paper.
 
-The same records give the same bytes. All text from outside passes through `text`, which escapes it.
+The same records give the same bytes. The page is a template, templates/report.html, which escapes all text.
 """
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape as text
+from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
 from sparingly.errors import InvalidInput
+from sparingly.lab.claim_formulas import FORMULAS
 from sparingly.lab.claims.evidence import (
     LOOSE,
     SHARP,
@@ -24,15 +32,18 @@ from sparingly.lab.claims.evidence import (
     Outcome,
     Verdict,
     power_words,
+    powers,
 )
 from sparingly.lab.claims.statistics import NORMAL
 from sparingly.lab.claims_figures import caption, panel_svg
 from sparingly.lab.formatting import bar, number, parameter, value_and_interval
+from sparingly.lab.mathml import mathml
 
 TITLE = "Confidence-budget matching, reproduced"
 
 # Headings for the part of an id before the slash, in the order of the report.
 GROUPS = {
+    "ours": "Our own rules",
     "lower": "Lower bounds",
     "greedy": "The greedy reduction",
     "ucb": "Multi-armed bandits (CBM-UCB)",
@@ -45,7 +56,6 @@ GROUPS = {
     "lemmas": "Lemmas",
     "constants": "Constants along real runs",
     "corrections": "Corrections to the paper",
-    "ours": "Our own rules",
 }
 # The CSS class and the symbol of each verdict and outcome; the word itself is always shown beside them.
 MARKS: dict[Verdict | Outcome, tuple[str, str]] = {
@@ -56,8 +66,9 @@ MARKS: dict[Verdict | Outcome, tuple[str, str]] = {
     "refuted": ("bad", "✗"),
     "open": ("fair", "?"),
 }
+PLURAL: dict[Verdict, str] = {"holds": "hold", "holds as corrected": "hold as corrected", "fails": "fail"}
 FORMS = {"stated": "as the paper states it", "corrected": "as corrected"}
-Grouped = Mapping[str, Sequence[ClaimRecord]]
+HEADLINE = ("greedy/adversarial-contexts", 0)  # the claim and the panel of the figure on the first screen
 
 
 def write_report(path: Path, records: Sequence[ClaimRecord], mode: str, about: Mapping[str, str]) -> None:
@@ -66,7 +77,7 @@ def write_report(path: Path, records: Sequence[ClaimRecord], mode: str, about: M
     if repeated:
         raise InvalidInput(f"a report has one record per claim, and there are several of {', '.join(repeated)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_html(records, mode, about), encoding="utf-8", newline="\n")
+    path.write_text(_html(records, {"mode": mode, **about}), encoding="utf-8", newline="\n")
 
 
 def grouped(records: Iterable[ClaimRecord]) -> dict[str, list[ClaimRecord]]:
@@ -78,64 +89,76 @@ def grouped(records: Iterable[ClaimRecord]) -> dict[str, list[ClaimRecord]]:
     return {heading: members for heading, members in found.items() if members}
 
 
-def _html(records: Sequence[ClaimRecord], mode: str, about: Mapping[str, str]) -> str:
-    groups = grouped(records)
-    css = files("sparingly.lab").joinpath("report.css").read_text(encoding="utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{TITLE}</title>
-<style>
-{css}</style>
-</head>
-<body>
-<a class="skip" href="#part-claims">Skip to the claims</a>
-<header>
-<h1>{TITLE}</h1>
-{_lead(records)}
-{_about(mode, about)}
-</header>
-<main>
-{_summary(records, groups)}
-{_exceptions(records)}
-{_overview(groups)}
-{"".join(_group(heading, members) for heading, members in groups.items())}
-</main>
-<footer><p>Written by <code>sparingly reproduce</code>. The same claims, version, mode and seed give the same file on
-the same machine.</p></footer>
-</body>
-</html>
-"""
+def draw(record: ClaimRecord) -> list[str]:
+    """Draw the figures of a record. They are cached, so they can be drawn ahead, while other claims are running."""
+    return [panel_svg(panel, f"{record.id} {place}") for place, panel in enumerate(record.evidence.panels)]
+
+
+@functools.cache
+def _template() -> Template:
+    loader = PackageLoader("sparingly.lab")
+    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page.globals |= {"marks": MARKS, "plural": PLURAL, "counted": _count, "breakable": _breakable}
+    return page.get_template("report.html")
+
+
+def _html(records: Sequence[ClaimRecord], about: Mapping[str, str]) -> str:
+    folder = files("sparingly.lab").joinpath("templates")
+    css, script = (folder.joinpath(f"report.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
+    checks = [check for record in records for check in record.evidence.checks]
+    claims = {record.id: _claim(record) for record in records}
+    counts = Counter(record.verdict for record in records)
+    found = powers(checks)
+    return _template().render(
+        title=TITLE,
+        css=css,
+        script=script,
+        script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        claims=claims,
+        chapters=[_chapter(heading, members, claims) for heading, members in grouped(records).items()],
+        totals={verdict: counts[verdict] for verdict in VERDICTS},
+        exceptions=[claims[record.id] for record in records if record.verdict != "holds"],
+        headline=_headline(records),
+        checks=checks,
+        powers=found if any(found.values()) else {},
+        blunt=sum(_blunt(record) for record in records),
+        alarms=_alarms(checks),
+        sharp=number(SHARP),
+        loose=number(LOOSE),
+        powers_in_words=power_words(checks),
+        about=about,
+    )
 
 
 # The top of the page
 
 
-def _lead(records: Sequence[ClaimRecord]) -> str:
-    checks = [check for record in records for check in record.evidence.checks]
-    return f"""<p class="lead">What should one do, and when is it worth asking how good it was, if one may ask only so
-often? <cite>Confidence-Budget Matching for Sequential Budgeted Learning</cite> by Efroni, Merlis, Saha and Mannor
-(ICML 2021) answers with a rule, to ask only while one’s uncertainty is large for what the budget could still buy,
-and with theorems on what that rule loses. This report takes {_count(len(records), "claim")} from that paper and from
-this project, runs each as an experiment, and judges it by the numbers that came out.</p>
-<h2 id="part-how">How to read it</h2>
-<p>A claim is split into <em>checks</em>, each of which compares something measured with a bar. A check is
-<strong>shown</strong> if the whole interval of its test lies on the right side of the bar, <strong>refuted</strong> if
-the whole interval lies on the wrong side, and <strong>open</strong> if the data do not decide.
-{_alarms(checks)}</p>
-<p>A claim <strong>holds</strong> if all its checks were shown. It <strong>holds as corrected</strong> if the paper’s
-own wording failed a check, and every check of a corrected wording was shown. Otherwise it <strong>fails</strong>: one
-open check is enough. A simulation can refute a theorem, but cannot prove it; “holds” means that on these problems, at
-this size, the theorem says what happens.</p>
-<p>{_margins(checks)}</p>
-<p>A figure shows what was measured as the mean over runs, and regret with a band around it: that in which 10 to 90 % of
-the runs lie, or the interval of the mean by which it is judged. Its axis says which, and how many runs there were; its
-caption names the seed.</p>"""
+def _headline(records: Sequence[ClaimRecord]) -> dict[str, Any] | None:
+    """The figure of the first screen, if its claim was run."""
+    for record in records:
+        if record.id == HEADLINE[0] and len(record.evidence.panels) > HEADLINE[1]:
+            panel = record.evidence.panels[HEADLINE[1]]
+            return {
+                "id": record.id, "link": _link(record), "statement": record.statement,
+                "caption": caption(panel, record.seed), "drawing": panel_svg(panel, "headline"),
+            }  # fmt: skip
+    return None
+
+
+def _chapter(heading: str, records: Sequence[ClaimRecord], claims: Mapping[str, Any]) -> dict[str, Any]:
+    counts = Counter(record.verdict for record in records)
+    return {
+        "id": "group-" + re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-"),
+        "heading": heading,
+        "claims": [claims[record.id] for record in records],
+        "counts": {verdict: counts[verdict] for verdict in VERDICTS},
+    }
+
+
+def _blunt(record: ClaimRecord) -> bool:
+    """Whether no check of the claim would notice a constant that is wrong by half: none is sharp or an equality."""
+    checks = record.evidence.checks
+    return bool(checks) and not any(check.power == "sharp" or check.relation == "=" for check in checks)
 
 
 def _alarms(checks: Sequence[Check]) -> str:
@@ -145,202 +168,58 @@ def _alarms(checks: Sequence[Check]) -> str:
     words = []
     if rates:
         words.append(
-            f"Of {_count(len(checks), 'check')}, {len(rates):,} rest on a statistical test: chance makes one of them "
+            f"Of {_count(len(checks), 'check')}, {len(rates):,} rest on a statistical test. Chance makes one of them "
             f"come out wrong with probability at most {number(max(rates))} (one in {number(round(1 / max(rates)))}), "
             f"and any of them with probability at most {number(sum(rates))}."
         )
     if supposed:
         words.append(
             f"For {supposed:,} of these that is so “{NORMAL}” over runs, as their rows say: the more runs, the better "
-            "founded. The others need no such supposition."
+            "founded. The others make no such assumption."
         )
     if exact:
-        words.append(f"{_count(exact, 'check')} without chance {'is' if exact == 1 else 'are'} exact.")
+        words.append(f"{_count(exact, 'check')} {'is' if exact == 1 else 'are'} exact: no chance is involved.")
     return " ".join(words)
-
-
-def _margins(checks: Sequence[Check]) -> str:
-    """What margins are, and how many checks are sharp, loose and vacuous."""
-    words = (
-        "The <em>margin</em> of a check is how many times the bar is from what was measured, taken from the end of the "
-        f"interval that is farther away. A check is <strong>sharp</strong> up to a margin of {number(SHARP)}: a "
-        "constant that is wrong by half would be noticed. "
-        f"It is <strong>loose</strong> up to {number(LOOSE)}, and <strong>vacuous</strong> beyond, or if nothing could "
-        "pass its bar: then it says next to nothing. Equalities have no margin; they notice everything."
-    )
-    found = power_words(checks)
-    return f"{words} Of the checks here {found}." if found else words
 
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def _about(mode: str, about: Mapping[str, str]) -> str:
-    return _pairs("about", {"mode": mode, **about})
-
-
-def _pairs(kind: str, rows: Mapping[str, str]) -> str:
-    items = "".join(f"<div><dt>{text(key)}</dt><dd>{text(value)}</dd></div>" for key, value in rows.items())
-    return f'<dl class="{kind}">{items}</dl>'
-
-
-def _summary(records: Sequence[ClaimRecord], groups: Grouped) -> str:
-    counts = Counter(record.verdict for record in records)
-    tiles = "".join(
-        f'<li class="{MARKS[verdict][0]}"><span class="count">{counts[verdict]}</span> {_badge(verdict)}</li>'
-        for verdict in VERDICTS
-    )
-    rows = "".join(
-        f'<li><a href="#{_group_id(heading)}">{text(heading)}</a> '
-        f'<span class="marks">{_mark_links(members)}</span></li>'
-        for heading, members in groups.items()
-    )
-    return f"""<section aria-labelledby="part-summary">
-<h2 id="part-summary">Summary</h2>
-<ul class="tiles">{tiles}</ul>
-<nav aria-label="Contents"><ul class="contents">{rows}</ul></nav>
-</section>"""
-
-
-def _mark_links(records: Sequence[ClaimRecord]) -> str:
-    return "".join(
-        f'<a class="mark {MARKS[record.verdict][0]}" href="{_link(record)}" '
-        f'title="{text(record.id)} {record.verdict}" aria-label="{text(record.id)} {record.verdict}">'
-        f"{MARKS[record.verdict][1]}</a>"
-        for record in records
-    )
-
-
-def _exceptions(records: Sequence[ClaimRecord]) -> str:
-    """Up front: the claims that the numbers contradict."""
-    others = [record for record in records if record.verdict != "holds"]
-    if not others:
-        return ""
-    items = "".join(
-        f'<li>{_badge(record.verdict)} <a href="{_link(record)}">{text(record.statement)}</a>'
-        f"{f'<p>{text(record.correction)}</p>' if record.correction else ''}</li>"
-        for record in others
-    )
-    return f"""<section aria-labelledby="part-exceptions">
-<h2 id="part-exceptions">What does not hold as stated</h2>
-<ul class="exceptions">{items}</ul>
-</section>"""
-
-
-def _overview(groups: Grouped) -> str:
-    """All claims in one table, with a <tbody> for each group."""
-    bodies = "".join(
-        f'<tbody><tr class="group"><th scope="rowgroup" colspan="4">{text(heading)}</th></tr>'
-        f"{''.join(_overview_row(record) for record in members)}</tbody>"
-        for heading, members in groups.items()
-    )
-    return f"""<section aria-labelledby="part-claims">
-<h2 id="part-claims">All claims</h2>
-<div class="scroll"><table class="overview">
-<thead><tr><th scope="col">Claim</th><th scope="col">What it says</th><th scope="col">Source</th>\
-<th scope="col">Verdict</th></tr></thead>
-{bodies}
-</table></div>
-</section>
-"""
-
-
-def _overview_row(record: ClaimRecord) -> str:
-    return (
-        f'<tr><th scope="row"><a href="{_link(record)}"><code>{_breakable(record.id)}</code></a></th>'
-        f"<td>{text(record.statement)}</td>"
-        f'<td class="source">{text(record.source)}</td><td>{_badge(record.verdict)}</td></tr>\n'
-    )
-
-
 # One claim
 
 
-def _group(heading: str, records: Sequence[ClaimRecord]) -> str:
-    claims = "".join(_claim(record) for record in records)
-    return (
-        f'<section class="group" aria-labelledby="{_group_id(heading)}">\n'
-        f'<h2 id="{_group_id(heading)}">{text(heading)}</h2>\n{claims}</section>\n'
-    )
-
-
-def _claim(record: ClaimRecord) -> str:
-    evidence, name = record.evidence, text(_anchor(record))
-    correction = (
-        f'<p class="correction"><strong>What holds instead.</strong> {text(record.correction)}</p>\n'
-        if record.correction
-        else ""
-    )
-    note = f'<p class="note"><strong>Note.</strong> {text(evidence.note)}</p>\n' if evidence.note else ""
+def _claim(record: ClaimRecord) -> dict[str, Any]:
+    """What the template shows of a claim."""
+    evidence = record.evidence
+    formula = FORMULAS.get(record.id)
+    found = power_words(evidence.checks)
     parameters = {key: parameter(value) for key, value in record.parameters.items()}
-    parameters |= {"seed": str(record.seed), "mode": record.mode}
-    return f"""<article id="{name}">
-<p class="meta"><a href="{_link(record)}"><code>{_breakable(record.id)}</code></a> {_badge(record.verdict)}\
-{_powers(evidence.checks)}</p>
-<h3>{text(record.statement)}</h3>
-<p class="source">{text(record.source)}</p>
-{correction}{_figures(record)}{_checks(evidence.checks)}\
-<p class="judged"><strong>How it is judged.</strong> {text(record.judged)}</p>
-{note}<details><summary>Parameters</summary>{_pairs("parameters", parameters)}</details>
-</article>
-"""
+    return {
+        "id": record.id, "anchor": _anchor(record), "link": _link(record), "verdict": record.verdict,
+        "statement": record.statement, "source": record.source, "correction": record.correction,
+        "judged": record.judged, "note": evidence.note, "blunt": _blunt(record),
+        "formula": mathml(formula, block=True) if formula else "",
+        "powers": f"margins: {found}" if found else "",
+        "checks": [_check(check) for check in evidence.checks],
+        "figures": [
+            {"caption": caption(panel, record.seed), "drawing": drawing}
+            for panel, drawing in zip(evidence.panels, draw(record), strict=True)
+        ],
+        "parameters": parameters | {"seed": str(record.seed), "mode": record.mode},
+    }  # fmt: skip
 
 
-def _figures(record: ClaimRecord) -> str:
-    if not record.evidence.panels:
-        return ""
-    figures = "\n".join(
-        f"<figure><figcaption>{text(caption(panel, record.seed))}</figcaption>{drawing}</figure>"
-        for panel, drawing in zip(record.evidence.panels, draw(record), strict=True)
-    )
-    return f'<div class="figures">\n{figures}\n</div>\n'
-
-
-def draw(record: ClaimRecord) -> list[str]:
-    """Draw the figures of a record. They are cached, so they can be drawn ahead, while other claims are running."""
-    return [panel_svg(panel, f"{record.id} {place}") for place, panel in enumerate(record.evidence.panels)]
-
-
-def _checks(checks: Sequence[Check]) -> str:
-    if not checks:
-        return '<p class="note">Nothing was checked.</p>\n'
-    rows = "\n".join(_check_row(check) for check in checks)
-    return f"""<div class="scroll"><table class="checks">
-<caption>Checks</caption>
-<thead><tr><th scope="col">It says</th><th scope="col">Measured</th><th scope="col">Must be</th>\
-<th scope="col">Test</th><th scope="col">Outcome</th></tr></thead>
-<tbody>
-{rows}
-</tbody></table></div>
-"""
-
-
-def _powers(checks: Sequence[Check]) -> str:
-    """How many checks of a claim are sharp, loose and vacuous."""
-    found = power_words(checks)
-    return f" margins: {found}" if found else ""
-
-
-def _margin(check: Check) -> str:
-    """The margin of a check, and what that makes of it."""
-    if check.margin is None or check.power is None:
-        return ""
-    return f'<span class="alarm">margin {number(check.margin, 2)}, {check.power}</span>'
-
-
-def _check_row(check: Check) -> str:
+def _check(check: Check) -> dict[str, Any]:
+    """What the template shows of a check."""
     value, interval = value_and_interval(check)
-    form = f'<span class="form">{FORMS[check.form]}</span>' if check.form else ""
-    chance = f"false alarm ≤ {number(check.alarm)}" if check.alarm else "no chance involved"
-    return (
-        f'<tr><th scope="row">{text(check.says)} {form}</th>'
-        f'<td data-label="Measured"><span class="value">{value}</span> <span class="interval">{interval}</span> '
-        f"{_gauge(check)}</td>"
-        f'<td data-label="Must be" class="bar">{check.relation} {bar(check)} {_margin(check)}</td>'
-        f'<td data-label="Test" class="test">{text(check.test)} <span class="alarm">{chance}</span></td>'
-        f'<td data-label="Outcome">{_badge(check.outcome)}</td></tr>'
-    )
+    return {
+        "says": check.says, "form": FORMS.get(check.form, ""), "value": value, "interval": interval,
+        "gauge": _gauge(check), "relation": check.relation, "bar": bar(check),
+        "margin": "" if check.margin is None else f"margin {number(check.margin, 2)}, {check.power}",
+        "test": check.test, "outcome": check.outcome,
+        "chance": f"false alarm ≤ {number(check.alarm)}" if check.alarm else "no chance involved",
+    }  # fmt: skip
 
 
 def _gauge(check: Check) -> str:
@@ -367,11 +246,6 @@ def _gauge(check: Check) -> str:
 # Small parts
 
 
-def _badge(word: Verdict | Outcome) -> str:
-    kind, symbol = MARKS[word]
-    return f'<span class="badge {kind}"><span aria-hidden="true">{symbol}</span> {word}</span>'
-
-
 def _anchor(record: ClaimRecord) -> str:
     return re.sub(r"\s", "-", record.id)
 
@@ -380,10 +254,6 @@ def _link(record: ClaimRecord) -> str:
     return "#" + quote(_anchor(record))
 
 
-def _group_id(heading: str) -> str:
-    return "group-" + re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
-
-
-def _breakable(name: str) -> str:
+def _breakable(name: str) -> Markup:
     """An id that may be broken after a slash or a hyphen if there is no room for it."""
-    return re.sub(r"([/_-])", r"\1<wbr>", text(name))
+    return Markup(re.sub(r"([/_-])", r"\1<wbr>", escape(name)))  # noqa: S704 (escaped)

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from sparingly.budgets import Budget, Fixed, Linear, Polynomial
-from sparingly.lab.experiment_results import COLOURS, DASHES, write_parquet
+from sparingly.lab.experiment_results import write_parquet
 from sparingly.lab.paper_policies import UCBVI, ULCVI, Always, BalancedMatching, ExactMatching
+from sparingly.lab.styles import colours, looks
 from sparingly.problems import Episodic, random_mdp
 from sparingly.rules import Greedy, PaperMatching
 from sparingly.simulation.simulate import Simulation, simulate
@@ -209,11 +210,12 @@ def figure(done: list[tuple[Case, Simulation]]) -> Figure:
         fig = Figure(figsize=(11.5, 4.4), layout="constrained")
         left, right = fig.subplots(1, 2)
         _draw_ratios(left, summary(done, "random"))
-        for place, (case, result) in enumerate((c, r) for c, r in done if c.study == "paper"):
-            style = {"color": COLOURS[place], "linestyle": DASHES[place]}
+        shown = [(case, result) for case, result in done if case.study == "paper"]
+        for (case, result), look in zip(shown, looks([case.policy for case, _ in shown]), strict=True):
+            style = {name: look[name] for name in ("color", "linestyle")}
             right.plot(result.rounds, result.regret.mean(axis=0), label=case.policy, linewidth=2, **style)
             low, high = result.regret.min(axis=0), result.regret.max(axis=0)
-            right.fill_between(result.rounds, low, high, color=COLOURS[place], alpha=0.15, linewidth=0)
+            right.fill_between(result.rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
         right.set(xlabel="episode", ylabel="regret: mean, least and greatest of 4 runs", title="UCBVI, scale 1")
         right.set_ylim(bottom=0)
         right.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -228,10 +230,10 @@ def _draw_ratios(axis: Any, table: pandas.DataFrame) -> None:
     """For each size of problem, each rule's regret divided by that of asking always."""
     groups, policies = list(table["problem"].unique()), [p for p in table["policy"].unique() if p != "Always"]
     width, hatches = 0.8 / len(policies), ("", "//", "..", "xx")
-    for place, policy in enumerate(policies):
+    for place, (policy, colour) in enumerate(zip(policies, colours(policies), strict=True)):
         ratio = table[table["policy"] == policy]["ratio"].to_numpy()
         at = np.arange(len(groups)) + (place - (len(policies) - 1) / 2) * width
-        axis.bar(at, ratio, width, label=policy, color=COLOURS[place], hatch=hatches[place % 4], edgecolor="white")
+        axis.bar(at, ratio, width, label=policy, color=colour, hatch=hatches[place % 4], edgecolor="white")
     axis.axhline(1.0, color="0.35", linewidth=1)
     axis.set_yscale("log")
     axis.set_ylim(0.8, 4.0 * table["ratio"].max())  # room for the legend

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,10 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
+from sparingly.lab.styles import looks
 from sparingly.simulation.simulate import Simulation
 
 Results = Mapping[str, Simulation]
-
-# Okabe & Ito's colours, safe for colour-blind readers; dashes and markers tell curves apart in black and white.
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: Sequence[Any] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def table(title: str, results: Results) -> Table:
@@ -79,24 +75,24 @@ def figure(results: Mapping[str, Results]) -> Figure:
     return fig
 
 
-def style(place: int, marks: int) -> dict[str, Any]:
-    """The style of the `place`-th curve, which has `marks` points: colour, dashes and a few markers."""
-    return {
-        "color": COLOURS[place % len(COLOURS)],
-        "linestyle": DASHES[place % len(DASHES)],
-        "marker": MARKERS[place % len(MARKERS)],
-        "markevery": (place * 3, max(marks // 8, 1)),
-        "markersize": 5,
-    }
+def styles(labels: Sequence[str], points: int) -> list[dict[str, Any]]:
+    """The styles of the curves of a figure, which have so many points each: colour, dashes and a few markers."""
+    sparse = max(points // 8, 1)
+    return [{**look, "markevery": (place * 3, sparse), "markersize": 5} for place, look in enumerate(looks(labels))]
+
+
+def _with_styles(policies: Results) -> Iterator[tuple[tuple[str, Simulation], dict[str, Any]]]:
+    points = next(iter(policies.values())).rounds.size
+    return zip(policies.items(), styles(list(policies), points), strict=True)
 
 
 def _draw_regret(axis: Any, title: str, policies: Results) -> None:
-    for place, (label, result) in enumerate(policies.items()):
+    for (label, result), look in _with_styles(policies):
         mean = result.regret.mean(axis=0)
-        axis.plot(result.rounds, mean, label=label, **style(place, result.rounds.size))
+        axis.plot(result.rounds, mean, label=label, **look)
         if result.regret.shape[0] > 1:
             low, high = np.quantile(result.regret, (0.1, 0.9), axis=0)
-            axis.fill_between(result.rounds, low, high, color=COLOURS[place % len(COLOURS)], alpha=0.15, linewidth=0)
+            axis.fill_between(result.rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axis.set_title(title, parse_math=False)
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=10)
@@ -111,8 +107,8 @@ def _draw_asks(axis: Any, policies: Results) -> None:
     budget = first.budget.mean(axis=0)
     if np.isfinite(budget).all():
         axis.plot(first.rounds, budget, color="0.35", linewidth=3, alpha=0.6, label="budget B(t)")
-    for place, (label, result) in enumerate(policies.items()):
-        axis.plot(result.rounds, result.spent.mean(axis=0), label=label, **style(place, result.rounds.size))
+    for (label, result), look in _with_styles(policies):
+        axis.plot(result.rounds, result.spent.mean(axis=0), label=label, **look)
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=10)
     axis.set_ylim(bottom=0)

@@ -63,7 +63,7 @@ class Evaluation:
 
 
 def horizon(log: Logged, rows: int | None = None) -> int:
-    """How many rounds a replay can count on: it takes each of N rows with the least propensity c, so N·c on average."""
+    """How many rounds to expect from a replay, which takes each of N rows with the least propensity c."""
     mean = (len(log) if rows is None else rows) * float(log.propensity.min())
     return max(int(mean - 3.0 * math.sqrt(mean)), 1)
 
@@ -130,6 +130,16 @@ def evaluate(
     cells, or ridge regression) is fitted on the first half. Intervals are normal: mean ± z·standard error, for snips by
     linearization. The interval of "replay" covers the noise of the rewards in this one run. With a small effective
     sample size all of them are too short.
+
+    Parameters:
+    - `log`: what another policy did, with propensities.
+    - `learner`: what learns on the first half of the log.
+    - `rule`: what decides whether to ask there.
+    - `budget`: what it may spend there.
+    - `seed`: how the log is halved, and the luck of the replay.
+    - `level`: the level of the intervals.
+
+    Returns: an estimate by each method, and the replay.
     """
     probability(level, "level")
     order = np.random.default_rng(seed).permutation(len(log))

@@ -158,10 +158,22 @@ def plan(
 ) -> BudgetPlan:
     """Run each rule under each budget on the data, and asking always and asking never as well.
 
-    `rules` are names of the catalogue, with parameters if needed ("Matching(alpha=1)"), or "uniform". `learner` is one
-    of the library's learners, by default the one that fits the data. `costs` is what an ask about each action costs, in
-    the order of the data's actions; budgets are then money. On a log, the value of the learned policies is estimated as
-    well. Results depend on the seed alone, never on `jobs`.
+    On a log, the value of the learned policies is estimated as well.
+
+    Parameters:
+    - `data`: rounds with all rewards known, or a log with propensities.
+    - `budgets`: the budgets to try.
+    - `rules`: names of rules, with parameters if needed ("Matching(alpha=1)"), or "uniform".
+    - `learner`: one of the library's learners; by default the one that fits the data.
+    - `rounds`: how long a run is; by default, as long as the data.
+    - `runs`: how many runs there are.
+    - `seed`: the results depend on it alone.
+    - `level`: the level of the intervals.
+    - `jobs`: how many processes to use.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+    - `costs`: what an ask about each action costs, in the order of the data's actions. Budgets are then money.
+
+    Returns: a curve for each rule, and the smallest budget that is enough (`BudgetPlan.need`).
     """
     amounts = tuple(sorted({number(b, "a budget", least=0.0) for b in budgets}))
     if not amounts or not rules:
@@ -350,13 +362,13 @@ def rule_from(text: str) -> Any:
         return Uniform()
     if text not in catalogue.RULES and "(" not in text:
         raise InvalidInput(f"there is no rule {text!r}; choose among {', '.join(catalogue.RULES)} and uniform")
-    return catalogue.build(catalogue.RULES, "rule", entry(text))
+    return catalogue.build(catalogue.RULES, "rule", catalogue.entry(text))
 
 
 def learner_from(text: str, data: Table | Logged) -> Any:
     """Make a learner from its name, for example "OFUL(scale=0.3)", with the sizes of the data."""
     sizes = {"arms": len(data.actions), "contexts": data.groups, "dim": data.dim}
-    described = entry(text)
+    described = catalogue.entry(text)
     fitting = ("OFUL",) if data.dim else ("UCB1", "MOSS")
     if described["type"] not in fitting:
         has = "features" if data.dim else "contexts"
@@ -365,28 +377,3 @@ def learner_from(text: str, data: Table | Logged) -> Any:
     if given:
         raise InvalidInput(f"{text}: leave {', '.join(given)} out; sizes are those of the data, costs are given apart")
     return catalogue.build(catalogue.LEARNERS, "learner", described, **sizes)
-
-
-def entry(text: str) -> dict[str, Any]:
-    """Parse a name with parameters in parentheses into an entry of the catalogue.
-
-    >>> entry("OFUL(scale=0.3, radius=simple)")
-    {'type': 'OFUL', 'scale': 0.3, 'radius': 'simple'}
-    """
-    name, _, inside = text.strip().partition("(")
-    result: dict[str, Any] = {"type": name.strip()}
-    for part in filter(None, (part.strip() for part in inside.rstrip(") ").split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise InvalidInput(f"{text!r}: parameters are written name=value, not {part!r}")
-        result[key] = _value(value)
-    return result
-
-
-def _value(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

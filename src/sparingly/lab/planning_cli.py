@@ -42,7 +42,8 @@ def run(
     for note in notes:
         console.print(f"Warning: {note}", markup=False, highlight=False, soft_wrap=True)
     path = planning_report.write(plan, folder, tuple(notes))
-    console.print(f"Report: {path}\nFigure and data beside it.", soft_wrap=True, markup=False)
+    words = "It has Python to start an agent with; figure and data are beside it."
+    console.print(f"Report: {path}\n{words}", soft_wrap=True, markup=False, highlight=False)
 
 
 def budgets_from(text: str) -> list[float]:

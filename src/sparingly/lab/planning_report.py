@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS, markdown
+from sparingly.lab.experiment_results import markdown
 from sparingly.lab.off_policy import FEW
-from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, BudgetPlan, Need
+from sparingly.lab.planning import GOAL, HALVINGS, PARTS, UNIFORM, BudgetPlan, Need, rule_from
+from sparingly.lab.styles import looks
 
 POLICY_HEADS = ("rule", "budget", "while learning", "ips", "snips", "dr", "effective")
 TOP = 5  # actions or contexts that are listed
@@ -121,19 +122,35 @@ def answers(plan: BudgetPlan) -> list[str]:
     lines = []
     for rule in plan.curves:
         for of, words in (("reward", "reward of asking always"), ("gain", "gain of asking always over asking never")):
-            lines.append(f"{rule}: {100 * GOAL:g} % of the {words} {_needed(plan, plan.need(rule, of))}.")
+            lines.append(f"{rule}: {100 * GOAL:g} % of the {words} {_needed(plan, rule, plan.need(rule, of))}.")
     return lines
 
 
-def _needed(plan: BudgetPlan, need: Need) -> str:
+def _needed(plan: BudgetPlan, rule: str, need: Need) -> str:
     low, middle, high = (about(x, plan.priced) for x in (need.low, need.budget, need.high))
     if math.isinf(need.budget):
         where = f" (interval from {low})" if math.isfinite(need.low) and plan.runs > 1 else ""
         return f"is not reached with {number(plan.budgets[-1])} or less{where}"
     if need.budget <= plan.budgets[0]:
         return f"is reached with {number(need.budget)}, the smallest budget tried (interval to {high})"
-    what = f"a budget of about {middle}" if plan.priced else f"about {middle} asks"
-    return f"needs {what} (interval {low} to {high})"
+    curve = plan.curves[rule]
+    paid = (curve.spent if plan.priced else curve.asks).mean(axis=1)
+    used = about(float(np.interp(need.budget, plan.budgets, paid)), plan.priced)
+    what = f"a budget of about {middle}" if plan.priced else f"a budget of about {middle} asks"
+    return f"needs {what} (interval {low} to {high}), of which about {used} get used"
+
+
+def starter(plan: BudgetPlan) -> str:
+    """Python that starts an agent as the plan says: the rule that reaches the goal with the least, and its budget."""
+    needs = {rule: plan.need(rule).budget for rule in plan.curves if rule != UNIFORM}
+    rule = min(needs, key=lambda name: needs[name], default="BalancedMatching")
+    budget = min(needs.get(rule, math.inf), plan.budgets[-1])
+    amount = f"{budget:.3g}" if plan.priced else f"{math.ceil(budget)}"
+    contexts = () if plan.data.dim or plan.data.groups == 1 else plan.data.group_names
+    names = [] if plan.data.dim else [f"    actions={list(plan.data.actions)!r},"]
+    names += [f"    contexts={list(contexts)!r},"] if contexts else []
+    lines = [f"    sp.{plan.learner!r},", f"    rule=sp.{rule_from(rule)!r},", f"    budget={amount},", *names]
+    return "\n".join(["import sparingly as sp", "", "agent = sp.Agent(", *lines, ")"])
 
 
 def against_uniform(plan: BudgetPlan) -> list[str]:
@@ -164,6 +181,7 @@ def report(plan: BudgetPlan, notes: tuple[str, ...]) -> str:
         "![Reward against budget, and when each rule asks](figure.png)", "",
         "## How many questions to ask", "", *(f"- {line}" for line in answers(plan)), "",
         f"Interpolated between the budgets tried; {100 * plan.level:g} % intervals from resampled runs.", "",
+        "## Start with it", "", "```python", starter(plan), "```", "",
         "## Reward against budget", "", markdown(heads(plan), rows(plan)), "",
         "Reward is the mean of a round; `Always` asks in every round until the budget is spent. "
         f"{100 * plan.level:g} % intervals: {meaning(plan)}.", "",
@@ -232,10 +250,10 @@ def figure(plan: BudgetPlan) -> Figure:
         for name, values, dashes in (("asking always", plan.always, "-"), ("asking never", plan.never, ":")):
             left.axhline(float(values.mean()), color="0.45", linestyle=dashes, linewidth=2, label=name)
         middle = len(plan.budgets) // 2
-        for place, (rule, curve) in enumerate(plan.curves.items()):
-            style: dict[str, Any] = {"color": COLOURS[place % 7], "linestyle": DASHES[place % 7]}
+        for (rule, curve), look in zip(plan.curves.items(), looks(list(plan.curves)), strict=True):
+            style = {name: look[name] for name in ("color", "linestyle")}
             mean, low, high = np.array([plan.interval(values) for values in curve.reward]).T
-            left.plot(plan.budgets, mean, marker=MARKERS[place % 7], label=rule, **style)
+            left.plot(plan.budgets, mean, label=rule, **look)
             if plan.runs > 1:
                 left.fill_between(plan.budgets, low, high, color=style["color"], alpha=0.15, linewidth=0)
             rounds = np.linspace(0, plan.rounds, PARTS + 1)

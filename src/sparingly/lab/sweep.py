@@ -26,9 +26,9 @@ from rich.table import Table
 
 from sparingly.errors import SparinglyError
 from sparingly.lab.backends import Backend, WorkerDied
-from sparingly.lab.experiment_results import COLOURS, DASHES, MARKERS
 from sparingly.lab.progress_screen import SweepScreen
 from sparingly.lab.reproduce import atomic_write, code_digest
+from sparingly.lab.styles import looks
 from sparingly.lab.sweep_grid import Attempt, Cell, Run, Sweep, run_cell, warm_up
 from sparingly.simulation.simulate import mean_and_half
 
@@ -127,7 +127,15 @@ def run_sweep(
 ) -> SweepResult:
     """Run the cells that are not done yet, then write the rows of all cells to results.parquet in `out`.
 
-    `backend` comes from `backends.open_backend`. A cell that fails is retried `retries` times. `screen` shows progress.
+    Parameters:
+    - `sweep`: from `read_sweep`.
+    - `out`: the folder for the results. Cells that are done there are not run again.
+    - `backend`: from `backends.open_backend`.
+    - `retries`: how often a cell that fails is tried again.
+    - `screen`: shows progress.
+    - `run`: what runs a cell.
+
+    Returns: groups of cells that differ only in the seed, and the errors of failed cells.
     """
     store = CellStore(out)
     store.prepare()
@@ -320,11 +328,10 @@ def _place(cell: Cell, axis: str | None, groups: Sequence[SeedGroup]) -> tuple[s
 
 
 def _draw(axis: Any, title: str, lines: Mapping[str, Sequence[tuple[Any, float, float]]], name: str | None) -> None:
-    for place, (label, points) in enumerate(lines.items()):
+    for (label, points), look in zip(lines.items(), looks(list(lines)), strict=True):
         x, mean, half = zip(*(sorted(points) if name else points), strict=True)
-        style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
-        joined = DASHES[place % len(DASHES)] if name else "none"
-        axis.errorbar(x, mean, yerr=np.nan_to_num(half), label=label, linestyle=joined, capsize=3, **style)
+        style = {**look, "linestyle": look["linestyle"] if name else "none", "markersize": 5}
+        axis.errorbar(x, mean, yerr=np.nan_to_num(half), label=label, capsize=3, **style)
     numbers = [x for points in lines.values() for x, _, _ in points]
     if name and min(numbers) > 0 and max(numbers) >= 8 * min(numbers):
         axis.set_xscale("log")

@@ -57,6 +57,10 @@ class LinearFamily(BaseFamily):
     setting = "linear"
     learners = LEARNERS
     views = ("theta", "radius", "threshold", "predict")
+    fixed = (
+        "with {learner} actions are the rows of the features, as many as each decision brings, and what was learnt "
+        "serves new rows too: there are no {what} to add or retire"
+    )
     state = (*BaseFamily.state, "length")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide}
     open_memory = staticmethod(open_memory)
@@ -215,6 +219,19 @@ class LinearFamily(BaseFamily):
         if self.plain is not None:
             self.plain.learner.learn(self.plain.state, self._row_of(ticket).copy(), reward)
         self.pair.shared(rounds.learn)(self.words, self._row_of(ticket), reward)
+
+    def lesson(self, context: Floats, action: Any) -> Floats:
+        """What `teach` takes for an action: its row."""
+        if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < len(context):
+            raise InvalidInput(f"action must be the number of a row, 0 … {len(context) - 1}, not {action!r}")
+        row: Floats = context[action]
+        return row.copy()
+
+    def teach(self, lesson: Floats, reward: float) -> None:
+        """Take in an answer that came without an ask."""
+        if self.plain is not None:
+            self.plain.learner.learn(self.plain.state, lesson.copy(), reward)
+        self.pair.shared(rounds.teach)(self.words, lesson, reward)
 
     def check_reward(self, reward: object) -> float:
         """Any finite number."""

@@ -320,6 +320,15 @@ def learn(words: Words, x: Floats, reward: float) -> None:
 
 
 @compiled
+def teach(words: Words, x: Floats, reward: float) -> None:
+    """Take in an answer that came without an ask: learner and rule know x as well as if it had been asked about."""
+    m = look(words, None)
+    take_answer(m, x, reward)
+    if not m.head[0].together:
+        add(m.asked, x, m.y, m.work)
+
+
+@compiled
 def count_ask(words: Words, own: Any, x: Floats, price: int) -> None:
     """Count an ask that was decided elsewhere, as `count` would."""
     m = look(words, own)

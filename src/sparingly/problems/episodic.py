@@ -167,7 +167,7 @@ class Episodic(EpisodeSizes):
     ) -> Self:
         """A problem from lists: `rows[s][a]` holds (probability, next state, reward in [0, 1]) for each successor.
 
-        Takes room for the successors only, where P would need S·A·S numbers.
+        It stores only the successors, where P would need S·A·S numbers.
         """
         H, S = whole(horizon, "horizon", most=10**6), len(rows)
         A = len(rows[0]) if S else 0

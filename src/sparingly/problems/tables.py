@@ -1,6 +1,6 @@
 """Your own data as rounds: a CSV or Parquet file or a data frame, and which of its columns are what.
 
-Mistakes in the data are found here, before anything runs: each gets an error, or a warning, that names the column.
+Mistakes in the data are found here, before anything runs. Each gets an error or a warning that names the column.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ MOST_CONTEXTS = 10_000
 def from_table(data: Any, columns: Columns | None = None, rescale: bool = False) -> Table | Logged:
     """Rounds from a file (.csv, .tsv, .parquet) or a pandas data frame.
 
-    `columns` says what is what: {"context": "segment", "rewards": ["small", "large"]} or {"features": [...], "label":
-    "class"} make a `Table`; {"action": …, "reward": …, "propensity": …} with a context or features make a `Logged`.
-    Without it, columns are known by these very names, `x_…` being features and `reward_…` rewards. `rescale` maps
-    rewards linearly to [0, 1].
+    Parameters:
+    - `data`: the path of a file, or a data frame.
+    - `columns`: what is what. {"context": "segment", "rewards": ["small", "large"]} or {"features": [...], "label":
+      "class"} make a `Table`; {"action": …, "reward": …, "propensity": …} with a context or features make a `Logged`.
+      Without it, columns are known by just these names; `x_…` are features and `reward_…` are rewards.
+    - `rescale`: whether to map rewards linearly to [0, 1].
+
+    Returns: a `Table` if all rewards are known, a `Logged` if there are propensities.
 
     >>> import pandas
     >>> rows = pandas.DataFrame({"who": ["a", "b"] * 60, "small": [0, 1] * 60, "large": [1, 1] * 60})

@@ -53,7 +53,7 @@ def sum_excess(state: Any, counts: Any, kappa: int) -> None:
     """Σ c·max(n − κ, 0) over all cells, and Σ c over those with n > κ."""
     excess = over = 0
     for cell in range(counts.size):
-        if counts[cell].asked > kappa:
+        if counts[cell].asked > kappa and counts[cell].cost > 0:
             excess += counts[cell].cost * (counts[cell].asked - kappa)
             over += counts[cell].cost
     state[0].kappa, state[0].excess, state[0].over = kappa, excess, over
@@ -65,7 +65,7 @@ def free_left(rule: BalancedMatching, question: Question) -> int:
     state, units, reserve = question.pace.state[0], question.units, cells_reserve(rule, question)
     total = max(units.total_cost, 1)
     fraction = (reserve - state.kappa * total) / total * (1.0 - 1e-12)  # rounding must not make it larger
-    return int(units.granted - reserve - state.excess + int(fraction * state.over))
+    return int(units.granted + state.ahead - reserve - state.excess + int(fraction * state.over))
 
 
 @inlined
@@ -84,7 +84,7 @@ def reason_for_cell(rule: BalancedMatching, question: Question) -> int:
         return ASKED
     if question.asked < kappa_now(rule, question):
         return RESERVED
-    free = units.granted - cells_reserve(rule, question)
+    free = units.granted + question.pace.state[0].ahead - cells_reserve(rule, question)
     reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question))
     return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
 

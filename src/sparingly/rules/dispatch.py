@@ -108,6 +108,24 @@ def no_earnings(learner: Any, answers: int, ahead: int, level: float) -> float:
     return -math.inf
 
 
+@inlined
+def no_sample(learner: Any, estimate: Any, level: float, random: Any) -> float:
+    """The learner draws nothing."""
+    return math.nan
+
+
+@inlined
+def no_roaming(learner: Any, random: Any) -> bool:
+    """The learner plays no arm at random."""
+    return False
+
+
+@inlined
+def no_bounds(learner: Any, estimate: Any, level: float) -> tuple[float, float]:
+    """The learner has no interval but the one that its index is the upper end of."""
+    return -math.inf, math.inf
+
+
 STAND_INS = {
     "limit": no_limit,
     "bar": no_bar,
@@ -119,4 +137,7 @@ STAND_INS = {
     "signal": no_signal,
     "ceiling": no_ceiling,
     "earned": no_earnings,
+    "sample": no_sample,
+    "bounds": no_bounds,
+    "roams": no_roaming,
 }

@@ -25,6 +25,7 @@ PACE = record(  # what a rule with a reserve and a pace remembers
     kappa=np.int64,  # with cells: κ, how many asks about each of them are reserved
     excess=np.int64,  # with cells: Σ c·max(n − κ, 0), in millionths,
     over=np.int64,  # and Σ c over the cells with n > κ
+    ahead=np.int64,  # with cells that were added: what some have cost beyond their share, in millionths
     reserved=np.int64,  # with features: what was spent from the reserve, in millionths
     gain=np.float64,  # with features: Σ log(1 + ‖x‖²) over the asks that the reserve has paid for
     length=np.float64,  # with features: Σ x·x over them

@@ -19,10 +19,12 @@ from msgspec import UNSET
 from sparingly.serve import chain, contract, export, metrics, openapi, queries, static, store, views
 from sparingly.serve.access import ANYBODY, Access
 from sparingly.serve.batch import Batch, Command
+from sparingly.serve.changes import roster, stored_body
 from sparingly.serve.clock import TOLERANCE
 from sparingly.serve.connections import Connections
 from sparingly.serve.contract import (
     AgentBody,
+    ChangeBody,
     ChargeBody,
     ConfirmBody,
     DecisionBody,
@@ -31,7 +33,7 @@ from sparingly.serve.contract import (
     NoBody,
 )  # fmt: skip
 from sparingly.serve.estimates import estimate_actions
-from sparingly.serve.factory import check_body, stored_body, units_of
+from sparingly.serve.factory import check_body, units_of
 from sparingly.serve.http import (
     PROBLEM,
     SAFE,
@@ -283,12 +285,27 @@ class Service:
             if created:
                 batch.note("agent made", name)
             record = batch.live_agent(name).record
-            if not created and stored_body(record.body) != body:
-                raise Conflict(f"there is an agent {name} already, and it is another one; choose another name")
+            known = roster(record.body)
+            if not created and body not in (known.body, known.first):
+                raise Conflict(
+                    f"there is an agent {name} already, and it is another one: choose another name, or change it "
+                    f"with PATCH /v1/agents/{name}"
+                )
             return views.agent(record, batch.now), 201 if created else 200
 
         agent, status = await self._submit(request, work)
         return json_response(agent, status)
+
+    async def patch_agent(self, request: Request) -> Response:
+        body = await request.body(ChangeBody)
+        name = request.parts[2]
+
+        def work(batch: Batch) -> contract.Agent:
+            live = batch.live_agent(name)
+            live.change(body)
+            return views.agent(live.record, batch.now)
+
+        return json_response(await self._submit(request, work))
 
     async def get_agents(self, request: Request) -> Response:
         query = request.query()

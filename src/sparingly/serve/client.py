@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import types
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
@@ -23,6 +23,7 @@ try:
     import httpx
 
     from sparingly.serve import contract  # needs msgspec
+    from sparingly.serve.described import described
 except ImportError:
     raise MissingExtra("the client", "client") from None
 
@@ -43,10 +44,12 @@ from sparingly.serve.sans_io import (
     all_lines,
     all_pages,
     as_json,
+    collected,
     encode_body,
     event_path,
     feature_rows,
     result_of,
+    to_builtins,
 )
 
 __all__ = ["AsyncClient", "Client"]
@@ -153,15 +156,49 @@ class Methods(Generic[Transport]):
     def create(
         self, /, name: str, body: contract.AgentBody | Mapping[str, Any] | None = None, **fields: Any
     ) -> Result[contract.Agent]:
-        """Create an agent from a body or from its fields. Repeating this is safe; a different body is a Conflict."""
+        """Create an agent from a body or from its fields. Repeating this is safe; a different body is a Conflict.
+
+        Fields may be parts of the library: `learner=sp.UCB1(2)`, `rule=sp.ExactMatching()`, `budget=10`,
+        `budget=sp.budgets.Linear(0.05)`, `rewards=(1, 5)`. Without names actions are called "0", "1", ….
+        """
         if (body is None) == (not fields):
             raise InvalidInput("create takes either a body or its fields: learner=…, actions=…, budget=…")
-        content = as_json(fields if body is None else body, "the body")
+        given = described(fields if body is None else body) if body is None or isinstance(body, Mapping) else body
+        content = as_json(given, "the body")
         return self._call("PUT", agent_path(name), contract.Agent, content)
 
     @Single
+    def update(
+        self,
+        name: str,
+        *,
+        add_actions: Iterable[str] = (),
+        costs: Iterable[float] | None = None,
+        retire_actions: Iterable[str] = (),
+        add_contexts: Iterable[str] = (),
+        retire_contexts: Iterable[str] = (),
+        rule: Any = None,
+        granted: float | None = None,
+    ) -> Result[contract.Agent]:
+        """Change what an agent chooses from, its rule or its budget; what it has learnt stays. Repeating this is safe.
+
+        `costs` are those of the added actions. `granted` raises the budget to so much in all. A retired action or
+        context is never chosen again, and returns if it is added again.
+        """
+        named = {
+            "add_actions": add_actions, "retire_actions": retire_actions, "add_contexts": add_contexts,
+            "retire_contexts": retire_contexts,
+        }  # fmt: skip
+        for what, names in named.items():
+            if isinstance(names, str):
+                raise InvalidInput(f"{what} must be a list of names, not the text {names!r}; write [{names!r}]")
+        body: Json = {what: list(names) for what, names in named.items()} | {"granted": granted}
+        body |= {"costs": None if costs is None else list(costs), "rule": described({"rule": rule}).get("rule")}
+        return self._call("PATCH", agent_path(name), contract.Agent, body)
+
+    @Single
     def agents(self) -> Result[contract.AgentList]:
-        """All agents, however many pages they are."""
+        """All agents, from all pages."""
         return all_agents(Call("GET", "v1/agents", contract.AgentList), self._policy)
 
     @Single
@@ -264,6 +301,25 @@ class Methods(Generic[Transport]):
         """The log of an agent, oldest first, as it arrives; `after` skips the lines up to this `seq`."""
         query: dict[str, str | int] = {"format": "jsonl", "after": whole(after, "after", least=0)}
         return all_lines(Call("GET", agent_path(agent, "log"), dict, query), self._policy)
+
+    @Single
+    def frame(self, agent: str) -> Result[Any]:
+        """All decisions of an agent as a pandas data frame, oldest first: one row each, with what became of it."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra("Client.frame", "lab") from None
+
+        def made(events: list[contract.Event]) -> Any:
+            frame = pandas.DataFrame(
+                [to_builtins(event) for event in reversed(events)], columns=list(contract.Event.__struct_fields__)
+            )
+            for column in ("decided_at", "due_at", "answered_at"):
+                frame[column] = pandas.to_datetime(frame[column], utc=True)
+            return frame
+
+        call = Call("GET", agent_path(agent, "decisions"), contract.EventList, {"limit": PAGE_SIZE})
+        return collected(all_pages(call, "before", self._policy), made)
 
     @Single
     def estimates(self, agent: str, context: str | None = None) -> Result[contract.Estimates]:

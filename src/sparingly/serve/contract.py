@@ -7,6 +7,7 @@ docstrings of the classes included), and the client returns them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, cast
 
@@ -15,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sparingly import learners, rules
 
-LARGEST_BODY = 256 * 1024  # bytes, of an agent or a decision
+LARGEST_BODY = 256 * 1024  # bytes, of an agent, a change of it or a decision
 SMALL_BODY = 16 * 1024  # bytes, of everything else
 DEEPEST = 32  # levels of nesting in a body
 MOST_ACTIONS = 1_000
@@ -163,6 +164,22 @@ class AgentBody(Body, frozen=True):
     def linear(self) -> bool:
         """Whether decisions come with features, rather than contexts."""
         return bool(self.learner.setting == "linear")
+
+
+class ChangeBody(Body, frozen=True):
+    """What is to be different from now on; everything that was learnt stays. Sent again it changes nothing more.
+
+    Actions and contexts are named; a retired one is never chosen again, keeps its number and what is known of it, and
+    returns if it is added again. `costs` are those of the added actions. `granted` raises the budget to so much in all.
+    """
+
+    add_actions: Annotated[list[Label], Meta(max_length=MOST_ACTIONS)] = []
+    costs: Annotated[list[Cost], Meta(max_length=MOST_ACTIONS)] | None = None
+    retire_actions: Annotated[list[Label], Meta(max_length=MOST_ACTIONS)] = []
+    add_contexts: Annotated[list[Label], Meta(max_length=MOST_CELLS)] = []
+    retire_contexts: Annotated[list[Label], Meta(max_length=MOST_CELLS)] = []
+    rule: RuleBody | None = None
+    granted: Amount | None = None
 
 
 # Requests to an agent.
@@ -320,8 +337,8 @@ class Estimates(Struct, frozen=True):
     contexts: list[str] | None
 
 
-class Agent(Struct, frozen=True):
-    """An agent and its counters."""
+class Agent(Struct, frozen=True, omit_defaults=True):
+    """An agent and its counters; `body` is as it was created, with all that was changed since."""
 
     name: str
     body: AgentBody
@@ -334,6 +351,8 @@ class Agent(Struct, frozen=True):
     held: int
     unanswered: int  # closed without an answer; asks = answers + open + held + unanswered
     budget: Budget
+    retired_actions: list[str] = []  # left out if there are none
+    retired_contexts: list[str] = []
 
 
 class AgentList(Struct, frozen=True):
@@ -341,6 +360,12 @@ class AgentList(Struct, frozen=True):
 
     agents: list[Agent]
     next: str | None = None  # pass it as `after` for the next page; null: there is no more
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self.agents)
+
+    def __len__(self) -> int:
+        return len(self.agents)
 
 
 class Point(Struct, frozen=True):

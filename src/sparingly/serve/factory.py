@@ -24,12 +24,18 @@ MOST_NUMBERS = 400_000  # the most that Greedy may keep for all of its policies
 MICRO = 1_000_000  # microseconds in a second
 
 
-def stored_body(text: str) -> AgentBody:
-    """The body of a stored agent. Rules of version 0.1.0 had no `explore`: they explored in every round."""
+def read_body(text: str) -> AgentBody:
+    """A body from its text. Rules of version 0.1.0 had no `explore`: they explored in every round."""
     body = msgspec.json.decode(text, type=AgentBody)
     if '"explore"' not in text and hasattr(body.rule, "explore"):
         body = msgspec.structs.replace(body, rule=msgspec.structs.replace(body.rule, explore="always"))
     return body
+
+
+def make_rule(body: Any) -> Any:
+    """A rule from its body, or from that as plain JSON."""
+    parameters = dict(body) if isinstance(body, dict) else {"type": type(body).__name__} | msgspec.structs.asdict(body)
+    return RULES[parameters.pop("type")](**parameters)
 
 
 def make_agent(body: AgentBody) -> Agent:
@@ -38,7 +44,7 @@ def make_agent(body: AgentBody) -> Agent:
     if not body.linear:
         parameters |= {"arms": len(body.actions or []), "contexts": len(body.contexts or [""])}
     try:
-        rule = RULES[type(body.rule).__name__](**msgspec.structs.asdict(body.rule))
+        rule = make_rule(body.rule)
         learner = LEARNERS[type(body.learner).__name__](costs=body.costs, **parameters)
         return Agent(learner, rule, budget=0.0, seed=body.seed)
     except InvalidInput as error:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from sparingly.serve import json_body
-from sparingly.serve.contract import LARGEST_BODY, SMALL_BODY, AgentBody, DecisionBody, NoBody
+from sparingly.serve.contract import LARGEST_BODY, SMALL_BODY, AgentBody, ChangeBody, DecisionBody, NoBody
 from sparingly.serve.http_errors import (
     BadRequest,
     ContentTooLarge,
@@ -237,7 +237,7 @@ class Route:
     @functools.cached_property
     def largest(self) -> int:
         """The most bytes that the body of a request may have."""
-        return LARGEST_BODY if self.takes in (AgentBody, DecisionBody) else SMALL_BODY
+        return LARGEST_BODY if self.takes in (AgentBody, ChangeBody, DecisionBody) else SMALL_BODY
 
 
 class Router:

@@ -143,4 +143,30 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise Unprocessable(str(error)) from None
+        raise Unprocessable(f"{error}{choices(str(error), kind)}") from None
+
+
+_place = re.compile(r"^Invalid (?:enum )?value .* - at `\$\.([A-Za-z_.]+)`$", re.DOTALL)
+
+
+def choices(message: str, kind: Any) -> str:
+    """What might stand where a value is none of a few, for the end of the message; empty if that is not known."""
+    found = _place.match(message)
+    if found is None:
+        return ""
+    *fields, last = found[1].split(".")
+    options: list[Any] = [msgspec.inspect.type_info(kind)]
+    for field in fields:
+        options = [inner for option in options for inner in _field_types(option, field)]
+    names = [str(option.tag) for option in options if getattr(option, "tag_field", None) == last]
+    for inner in [inner for option in options for inner in _field_types(option, last)]:
+        names += [str(value) for value in getattr(inner, "values", ())]
+    return f"; it is one of {', '.join(dict.fromkeys(names))}" if names else ""
+
+
+def _field_types(kind: Any, name: str) -> list[Any]:
+    """The types that a field of a struct may have."""
+    inner = next((f.type for f in getattr(kind, "fields", ()) if f.encode_name == name), None)
+    while isinstance(inner, msgspec.inspect.Metadata):
+        inner = inner.type
+    return [] if inner is None else list(getattr(inner, "types", (inner,)))

@@ -24,10 +24,11 @@ from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
 from sparingly.serve import chain
-from sparingly.serve.contract import AgentBody, DecisionBody
+from sparingly.serve.changes import Change, Roster, carry_out, roster
+from sparingly.serve.contract import AgentBody, ChangeBody, DecisionBody
 from sparingly.serve.explanations import reason_of
 from sparingly.serve.explanations import stored as stored_reason
-from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, stored_body, units_of
+from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
 from sparingly.serve.http_errors import Conflict, Damaged, NotFound, Unprocessable
 from sparingly.serve.records import About, AgentRecord, DecisionRecord, EntryRecord
 
@@ -72,14 +73,20 @@ class LiveAgent:
     _found: dict[str, DecisionRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._name(roster(self.record.body))
+
+    def _name(self, known: Roster) -> None:
+        """What the agent chooses from, by name."""
+        self.roster, self.body = known, known.body
         self._context_indices = {name: place for place, name in enumerate(self.body.contexts or [])}
 
     @classmethod
     def load(cls, record: AgentRecord, snapshot: tuple[int, str] | None = None) -> LiveAgent:
         """Load a stored agent as of the snapshot, or as it was created; `apply` brings it up to date."""
-        body = stored_body(record.body)
+        known = roster(record.body)
+        body = known.body
         if snapshot is None:
-            return cls(record, body, make_agent(body), chain=chain.start(record.name, record.created))
+            return cls(record, body, make_agent(known.first), chain=chain.start(record.name, record.created))
         seq, text = snapshot
         agent = loads(text, name=f"the snapshot of agent {record.name}")
         for number in agent.awaited:  # releases up to 0.1.0 kept in it what the store has
@@ -94,6 +101,8 @@ class LiveAgent:
         if self.chain not in (None, record.chain):
             raise Damaged(record.name)
         self.chain = record.chain
+        if record.body != self.record.body:
+            self._name(roster(record.body))
         self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
@@ -132,6 +141,9 @@ class LiveAgent:
                 if known.fingerprint != digest:
                     raise Conflict(f"the event_id {event_id} was used before for another decision; choose a new one")
                 return known
+        if not self.body.linear and context in self.roster.retired_contexts:
+            name = (self.body.contexts or [])[context]
+            raise Unprocessable(f"the context {name!r} was retired; PATCH the agent with add_contexts to bring it back")
         granted, accrued = self._granted_by_now(self.record.decisions + 1)
         self.agent.ledger.granted_units = granted
         try:
@@ -299,6 +311,20 @@ class LiveAgent:
             raise Conflict(f"the {kind}_id {key} was used before for {known.amount / UNIT:g}; choose a new one")
         return known
 
+    def change(self, wanted: ChangeBody) -> None:
+        """Change what the agent chooses from, its rule or its budget, as far as it is not so already."""
+        change = Change(self.roster, wanted)
+        granted, accrued = self._granted_by_now(self.record.decisions)
+        more = 0 if wanted.granted is None else max(units_of(wanted.granted) - granted, 0)
+        if not change.steps and not more:
+            return
+        self.record.granted, self.record.accrued = granted + more, accrued
+        self.agent.ledger.granted_units = self.record.granted
+        carry_out(self.agent, change.steps)
+        self.record.body = change.roster.text()
+        self._name(change.roster)
+        self._add_entry("change", msgspec.json.encode(change.steps).decode(), amount=more)
+
     def pause(self, paused: bool) -> None:
         """Stop asking, or start again."""
         if bool(self.record.paused) != paused:
@@ -380,6 +406,8 @@ class LiveAgent:
             self.agent.withdraw(record.number)
         elif record.kind == "charge":
             self.agent.ledger.spent_units += record.amount
+        elif record.kind == "change":
+            carry_out(self.agent, json.loads(record.key))
         elif record.kind == "activate" and self.body.unanswered.close_after is not None:
             self.expect(record.at + round(self.body.unanswered.close_after * MICRO))
 

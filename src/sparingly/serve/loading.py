@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import structlog
 
 from sparingly.errors import UnreadableFile
+from sparingly.serve.changes import stored_body
 from sparingly.serve.contract import AgentBody
-from sparingly.serve.factory import stored_body
 from sparingly.serve.http_errors import Damaged
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.queries import Select, read_agents, read_answers, read_chain, read_damaged, read_log_chunk

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from sparingly.ledger import UNIT
 from sparingly.serve import idle, queries
+from sparingly.serve.changes import CHANGED, Stored
 from sparingly.serve.clock import SECOND
 from sparingly.serve.connections import REFUSALS
 from sparingly.serve.contract import BudgetBody
@@ -155,6 +156,8 @@ class Metrics:
         for record in records:
             if record.id not in self._budgets:
                 body = queries.read_body(read, record.id) or "{}"
+                if body.startswith(CHANGED):
+                    body = bytes(msgspec.json.decode(body, type=Stored).now).decode()
                 self._budgets[record.id] = msgspec.json.decode(body, type=BudgetOnly)
         return records, number
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 @dataclass(slots=True)
 class AgentRecord:
-    """An agent: the body it was created with, and its counters. The store guarantees spent + held ≤ granted."""
+    """An agent: its body (see changes.py), and its counters. The store guarantees spent + held ≤ granted."""
 
     id: int
     name: str
-    body: str  # contract.AgentBody as JSON
+    body: str  # contract.AgentBody as JSON; once it was changed, changes.Stored
     created: int
     granted: int
     spent: int
@@ -85,10 +85,10 @@ class About(NamedTuple):
 
 @dataclass(slots=True)
 class EntryRecord(LogRecord):
-    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume, erase."""
+    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume, change, erase."""
 
     kind: str
-    key: str  # the event_id, grant_id or charge_id; empty for pause and resume
+    key: str  # the event_id, grant_id or charge_id; of a change its steps as JSON; empty for pause and resume
     number: int  # of the decision, or 0
     amount: int
     reward: float | None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sparingly.serve import contract
 from sparingly.serve.contract import (
     AgentBody,
+    ChangeBody,
     ChargeBody,
     ConfirmBody,
     DecisionBody,
@@ -34,6 +35,10 @@ def routes(service: Service) -> Iterator[Route]:
         "GET", "/v1/agents", service.get_agents, "List agents, by name", gives=contract.AgentList,
         query={"limit": Query(1_000, least=1, most=1_000, about="How many at the most."),
                "after": Query("", text=True, about="Where the last page ended: its `next`.")},
+    )  # fmt: skip
+    yield Route(
+        "PATCH", agent, service.patch_agent, "Change what an agent chooses from, its rule or its budget", ChangeBody,
+        contract.Agent,
     )  # fmt: skip
     yield Route("GET", agent, service.get_agent, "Show an agent", gives=contract.Agent)
     yield Route(

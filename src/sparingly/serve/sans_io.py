@@ -390,6 +390,19 @@ def all_agents(call: Call[contract.AgentList], policy: RetryPolicy) -> Result[co
         call = replace(call, query={**call.query, "after": page.next})
 
 
+def collected(steps: Results[T], made: Callable[[list[T]], Any]) -> Result[Any]:
+    """Emit one result, made of all the items that these steps emit."""
+    items: list[T] = []
+    reply: Reply = None
+    while (step := advance(steps, reply)) is not None:
+        reply = None
+        if isinstance(step, Emit):
+            items.append(step.item)
+        else:
+            reply = yield step
+    yield Emit(made(items))
+
+
 def all_lines(call: Call[Json], policy: RetryPolicy) -> Results[Json]:
     """Emit every line of a log once; if the connection breaks, resume after the last complete line."""
     tries, last = Tries(policy), -1

@@ -287,6 +287,9 @@ class Store(ABC):
         if len(plain) < len(new):
             full = (_decision_values(record) for record in new if _optional_values(record) != _nothing)
             self.run_many(INSERT_DECISION, full)
+        for old, changed_agent in ((changes.before, changes.after) for changes in all_changes):
+            if changed_agent.body != old.body:
+                self.run("UPDATE agents SET body = ? WHERE id = ?", (changed_agent.body, changed_agent.id))
         if changed := [_changed_values(record) for changes in all_changes for record in changes.changed]:
             self.run_many(CHANGE_DECISION, changed)
         if erased := [(record.agent, record.seq) for changes in all_changes for record in changes.erased]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from sparingly.errors import SparinglyError
 from sparingly.saving import loads
 from sparingly.serve import chain
+from sparingly.serve.changes import stored_body
 from sparingly.serve.contract import ByGrants, DecisionBody
-from sparingly.serve.factory import stored_body
 from sparingly.serve.live_agent import fingerprint
 from sparingly.serve.queries import AGENTS, COUNTERS, NOT_DELETED, Select, read_agents, read_log_chunk
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
@@ -73,7 +73,7 @@ class Ledger:
         else:
             self._entry(record)
         grown = record.granted - self.granted
-        booked = record.amount if isinstance(record, EntryRecord) and record.kind == "grant" else 0
+        booked = record.amount if isinstance(record, EntryRecord) and record.kind in ("grant", "change") else 0
         if self.seq and (grown < booked or (self.by_grants and grown != booked)):
             self.say(record.seq, f"the budget went from {self.granted} to {record.granted} without a reason")
         self.seq, self.at, self.chain, self.granted = record.seq, record.at, record.chain, record.granted

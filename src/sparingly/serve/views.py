@@ -13,10 +13,11 @@ import msgspec
 
 from sparingly.ledger import UNIT
 from sparingly.serve import contract
+from sparingly.serve.changes import CHANGED, roster, stored_body
 from sparingly.serve.clock import SECOND, TrustedClock
 from sparingly.serve.contract import AgentBody
 from sparingly.serve.explanations import chosen_of, in_words, reason_of
-from sparingly.serve.factory import granted_by_now, stored_body
+from sparingly.serve.factory import granted_by_now
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord, LogRecord
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,12 +104,13 @@ def booking(name: str, record: EntryRecord) -> contract.Booking:
 
 def agent(record: AgentRecord, now: int) -> contract.Agent:
     """An agent with its counters, and the budget as it has grown until now."""
-    body = stored_body(record.body)
-    granted, _ = granted_by_now(record, body, now, record.decisions)
+    known = roster(record.body)
+    granted, _ = granted_by_now(record, known.body, now, record.decisions)
     unanswered = record.asks - record.answers - record.open_asks - record.held_asks
     return contract.Agent(
-        record.name, body, time_of(record.created), bool(record.paused), record.decisions, record.asks, record.answers,
-        record.open_asks, record.held_asks, unanswered, budget(record, granted),
+        record.name, known.body, time_of(record.created), bool(record.paused), record.decisions, record.asks,
+        record.answers, record.open_asks, record.held_asks, unanswered, budget(record, granted), known.names("actions"),
+        known.names("contexts"),
     )  # fmt: skip
 
 
@@ -154,12 +156,15 @@ def log_line(record: DecisionRecord | EntryRecord) -> dict[str, Any]:
         line["width"] = finite(record.width)
         line["reason"], line["chosen"] = reason_of(record.reason), chosen_of(record.reason)
         line["payload"] = None if record.payload is None else json.loads(record.payload)
+    if kind == "change":
+        line["key"], line["change"] = "", json.loads(line["key"])
     return line
 
 
 def log_head(record: AgentRecord) -> dict[str, Any]:
-    """The first line of an exported log: the agent itself."""
+    """The first line of an exported log: the agent itself, as it was created."""
+    body = json.loads(record.body)
     return {
         "seq": 0, "kind": "agent", "time": time_of(record.created), "at": record.created, "name": record.name,
-        "body": json.loads(record.body),
+        "body": body["first"] if record.body.startswith(CHANGED) else body,
     }  # fmt: skip

@@ -79,7 +79,7 @@ class Simulation:
 
 
 def mean_and_half(values: Floats) -> tuple[float, float]:
-    """The mean of one number a run, and the half-width of its 95 % interval; NaN for a single run."""
+    """The mean over runs, and the half-width of its 95 % interval, which is NaN for a single run."""
     if values.size == 1:
         return float(values[0]), math.nan
     return float(values.mean()), student(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
@@ -122,11 +122,21 @@ def simulate(
 ) -> Simulation:
     """Run a learner and a rule on a problem under a budget, `runs` times, and record regret and asks.
 
-    `budget` is a number or one of `budgets`, adversaries included. With one seed all learners and rules meet the same
-    contexts, budgets and noise. `checkpoints` is how many rounds to record at most, spaced by `spacing`, or which ones.
-    `jobs` limits the threads, `progress` shows a bar or none (None: in a terminal). Results depend on the seed alone,
-    never on `jobs`. `path` exists to check the simulator against itself: "plain" plays every round, "agent" plays them
-    on an Agent in Python; all give the same result.
+    Parameters:
+    - `problem`: the world, one of `problems` or your own.
+    - `learner`: what chooses the actions.
+    - `rule`: what decides whether to ask.
+    - `budget`: a number, or one of `budgets`, adversaries included.
+    - `rounds`: how long a run is.
+    - `runs`: how many runs there are.
+    - `seed`: with one seed all learners and rules meet the same contexts, budgets and noise.
+    - `checkpoints`: how many rounds to record at most, or which ones.
+    - `spacing`: how the recorded rounds are spaced.
+    - `jobs`: how many threads to use. The results do not depend on it.
+    - `progress`: whether to show a bar; None shows one in a terminal.
+    - `path`: for tests of the simulator: "plain" plays every round, "agent" on an Agent in Python; all are equal.
+
+    Returns: regret, asks, spending and budget of each run at the recorded rounds.
 
     >>> import sparingly as sp
     >>> r = sp.simulate(sp.problems.Arms([0.2, 0.8]), sp.UCB1(arms=2), sp.ExactMatching(), 100, rounds=1000, runs=3)

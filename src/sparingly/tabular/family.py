@@ -22,15 +22,17 @@ from sparingly.family import (
     restore_pace,
     saved_pace,
 )
+from sparingly.ledger import UNLIMITED
 from sparingly.numba_support import DISABLED
 from sparingly.protocol import Learner, Outcome
 from sparingly.randomness import keys
 from sparingly.rules.dispatch import NO_REASON
 from sparingly.tabular import round as rounds
+from sparingly.tabular.changes import Cells, laid_out_anew, price_in_cells, resized
 from sparingly.tabular.learner import TabularLearner, full_costs
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Words, open_memory, remember
-from sparingly.validation import number
+from sparingly.validation import number, shown
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,7 +50,7 @@ class TabularFamily(BaseFamily):
 
     setting = "tabular"
     learners = LEARNERS
-    views = ("asked", "answered", "means", "indices", "threshold")
+    views = ("asked", "answered", "taught", "means", "indices", "threshold")
     state = (*BaseFamily.state, "shape")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
@@ -81,6 +83,41 @@ class TabularFamily(BaseFamily):
         """What may have names, and how many there are; None where that may change."""
         return {"actions": self.shape[1], "contexts": self.shape[0]}
 
+    @property
+    def cells(self) -> Cells:
+        """What is chosen from: prices, and what is live."""
+        return Cells.of(self.memory.counts["cost"].reshape(self.shape))
+
+    def add(self, what: str, cost: Any) -> int:
+        """One more action or context; its number."""
+        cells, which = self.cells, ("contexts", "actions").index(what)
+        self.change(cells.more(what, price_in_cells(cells, what, cost)))
+        return self.shape[which] - 1
+
+    def set_live(self, what: str, number: int, live: bool) -> None:
+        """Retire an action or a context, or bring it back."""
+        self.change(self.cells.with_live(what, number, live))
+
+    def set_rule(self, rule: Any) -> None:
+        """Go on with another rule."""
+        self.check_pair(self.learner, rule, None)
+        self.change(self.cells, rule)
+
+    def change(self, cells: Cells, rule: Any = None) -> None:
+        """Choose from these cells from now on, or ask by another rule. If that fails, nothing has changed."""
+        if self.plain is not None:
+            name = type(self.learner).__name__
+            raise InvalidInput(f"{name} is in plain Python: only it knows how its state would have to change")
+        learner, rule = resized(self.learner, cells), self.rule if rule is None else rule
+        pair = self.make_pair(learner, rule)
+        words = laid_out_anew(self.memory, pair, learner, cells)
+        seeds = np.random.SeedSequence(int(self.memory.random[0]))
+        self.python = PlainLearner(learner, pair, seeds) if pair.in_python else None
+        self.learner, self.rule, self.shape, self.words = learner, rule, cells.prices.shape, words
+        self.bind()
+        self.pair.code(rounds.begin_shares)(self.words, self.pair.own)
+        self.attach()
+
     def warm_up(self) -> None:
         """Load the compiled code, or compile it: play a round on a copy."""
         if not self.by_steps:
@@ -91,6 +128,9 @@ class TabularFamily(BaseFamily):
     def attach(self) -> None:
         """Name the parts of the memory, and bind the steps of a round to it."""
         super().attach()
+        if self.memory.before.size:
+            cells = self.cells
+            self.retired = {what: frozenset(np.flatnonzero(~cells.live(what)).tolist()) for what in self.retired}
         if DISABLED:  # plain Python works on the parts themselves
             steps: Any = (rounds.open_round, rounds.question_about, rounds.close_round)
             steps = [functools.partial(step, self.memory) for step in steps]
@@ -105,8 +145,12 @@ class TabularFamily(BaseFamily):
         if context is None and contexts == 1:
             return 0
         if isinstance(context, int | np.integer) and not isinstance(context, bool) and 0 <= context < contexts:
+            if context in self.retired["contexts"]:
+                raise InvalidInput(f"context {context} was retired; add_context brings it back")
             return int(context)
-        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {context!r}")
+        if contexts == 1:
+            raise InvalidInput(f"this agent has no contexts: call decide() without one, not with {shown(context)}")
+        raise InvalidInput(f"context must be a whole number in 0 … {contexts - 1}, not {shown(context)}")
 
     def decide(self, context: int) -> Outcome:
         """One round: in one compiled call, or step by step where a part is in plain Python."""
@@ -127,12 +171,13 @@ class TabularFamily(BaseFamily):
         a, ending, width = self._close(u, a, wanted, plain is None)
         if plain is not None and ending != rounds.ANSWERABLE:
             a = self._instead(plain, u, a)
-            asked, rounds_so_far = int(self.memory.counts["asked"][first + a]), int(self.memory.clock[0])
+            asked, rounds_so_far = self._tries(first + a), int(self.memory.clock[0])
             width = rounds.cell_width(asked, max(rounds_so_far, 1), self.memory.counts.size)
         elif plain is not None and self.pair.slots > 0:
             plain.keep(int(self.memory.clock[0]), int(self.memory.reservoir.seen[0]))
         threshold = math.nan if self.pair.python_rule else rounds.consistent(bar, width, ending)
-        known = bool(self.memory.counts["answered"][first + a] > 0)
+        counts = self.memory.counts[first + a]
+        known = bool(counts["answered"] + counts["taught"] > 0)
         why = rounds.explain(self.pair.slots > 0, self.pair.exploits, known, reason, ending)
         return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), int(why), (u, int(a))
 
@@ -164,11 +209,33 @@ class TabularFamily(BaseFamily):
             self.plain.learner.learn(self.plain.state, *ticket, reward)
         self._learn(self.words, self.own, *ticket, reward)
 
+    def lesson(self, context: int, action: Any) -> tuple[int, int]:
+        """What `teach` takes for an action in a context."""
+        if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < self.shape[1]:
+            raise InvalidInput(f"action must be a whole number in 0 … {self.shape[1] - 1}, not {action!r}")
+        return context, int(action)
+
+    def others(self, ticket: tuple[int, int]) -> list[tuple[int, int]]:
+        """What `teach` takes for each action where a decision was made, in order."""
+        return [(ticket[0], a) for a in range(self.shape[1])]
+
+    def teach(self, lesson: tuple[int, int], reward: float) -> None:
+        """Take in an answer that came without an ask."""
+        if self.plain is not None:
+            self.plain.learner.learn(self.plain.state, *lesson, reward)
+        self.pair.code(rounds.teach)(self.words, self.own, *lesson, reward)
+
+    def _tries(self, cell: int) -> int:
+        counts = self.memory.counts[cell]
+        return int(counts["asked"] + counts["taught"])
+
     def check_reward(self, reward: object) -> float:
         """A number in [0, 1]."""
         if type(reward) is float and 0.0 <= reward <= 1.0:
             return reward
-        return number(reward, "a reward (rescaled to [0, 1])", least=0.0, most=1.0)
+        return number(
+            reward, "a reward (in [0, 1], unless the agent has a scale, such as rewards=(1, 5))", least=0.0, most=1.0
+        )
 
     # What an Agent can be asked about.
 
@@ -180,9 +247,14 @@ class TabularFamily(BaseFamily):
         """How often each cell was answered, (S, A)."""
         return self.counted("answered")
 
+    def taught(self) -> Integers:
+        """How many answers about each cell came without an ask, (S, A)."""
+        return self.counted("taught")
+
     def means(self) -> Floats:
         """The mean answer of each cell, (S, A); NaN where there is none."""
-        total, answered = self.memory.estimates["total"], self.memory.counts["answered"]
+        counts, total = self.memory.counts, self.memory.estimates["total"]
+        answered = counts["answered"] + counts["taught"]
         means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)
         return means.reshape(self.shape)
 
@@ -203,7 +275,7 @@ class TabularFamily(BaseFamily):
     @property
     def prices(self) -> Integers:
         """What asking costs in each cell, in millionths."""
-        return self.counted("cost")
+        return self.cells.prices
 
     # Saving.
 
@@ -211,31 +283,47 @@ class TabularFamily(BaseFamily):
         """All that is remembered, by name."""
         m = self.memory
         policies, cells = m.reservoir.policies.view(np.float64), ESTIMATE_WORDS * m.counts.size
-        return saved_pace(self.pair, m.pace) | {
-            "account": m.account.view(np.int64),
-            "random": m.random,
-            "clock": m.clock,
-            "counts": as_integers(m.counts),
-            "total": m.estimates["total"],
-            "past": policies[:, :cells].reshape(-1, ESTIMATE_WORDS),
-            "past_level": policies[:, cells:].reshape(-1),
-            "counters": np.array([m.reservoir.seen[0], self.made[0]]),
-            "custom": None if self.python is None else self.python.snapshot(),
-        }
+        taught = {"taught": m.counts["taught"].copy()} if m.counts["taught"].any() else {}
+        changed = {"before": m.before, "sunk": int(m.shares["sunk"][0])} if m.before.size else {}
+        return (
+            saved_pace(self.pair, m.pace)
+            | changed
+            | taught
+            | {
+                "account": m.account.view(np.int64),
+                "random": m.random,
+                "clock": m.clock,
+                "counts": as_integers(m.counts)[:, :3].copy(),
+                "total": m.estimates["total"],
+                "past": policies[:, :cells].reshape(-1, ESTIMATE_WORDS),
+                "past_level": policies[:, cells:].reshape(-1),
+                "counters": np.array([m.reservoir.seen[0], self.made[0]]),
+                "custom": None if self.python is None else self.python.snapshot(),
+            }
+        )
 
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
+        if "before" in parts:
+            cells = Cells.of(parts["counts"][:, 0].reshape(self.shape))
+            self.words = laid_out_anew(self.memory, self.pair, self.learner, cells)
+            self.attach()
         m = self.memory
+        if "before" in parts:
+            fill(m.before, parts["before"])
+            m.shares["sunk"] = parts["sunk"]
         for name in ("random", "clock"):
             fill(getattr(m, name), parts[name])
         fill(m.account.view(np.int64), parts["account"])
-        fill(as_integers(m.counts), parts["counts"])
+        fill(as_integers(m.counts)[:, :3], parts["counts"])
+        if "taught" in parts:
+            fill(m.counts["taught"], parts["taught"])
         fill(m.estimates["total"], parts["total"])
         cells, policies = ESTIMATE_WORDS * m.counts.size, m.reservoir.policies.view(np.float64)
         fill_rows(policies[:, :cells], parts["past"], -1, ESTIMATE_WORDS)
         fill_rows(policies[:, cells:], parts["past_level"], -1)
         m.reservoir.seen[0], self.made[0] = parts["counters"]
-        m.head["total_cost"][0] = m.counts["cost"].sum()
+        m.head["total_cost"][0] = np.maximum(m.counts["cost"], 0).sum()
         restore_pace(self.pair, m.pace, parts)
         self.pair.code(rounds.refresh_all)(self.words, self.pair.own)
         if self.python is not None:
@@ -251,10 +339,15 @@ class TabularFamily(BaseFamily):
 
     def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
-        if tickets is None:
-            self.check_counts(None)
-            return
-        for u, a in tickets:
+        for u, a in tickets or ():
             if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
                 raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
-        self.check_counts(u * self.shape[1] + a for u, a in tickets)
+        cells = None if tickets is None else [u * self.shape[1] + a for u, a in tickets]
+        self.check_counts(cells, self.prices.ravel())
+        m, live = self.memory, self.memory.counts["cost"] >= 0
+        if m.before.size and self.account[0].granted < UNLIMITED:
+            sunk = int(m.shares["sunk"][0])
+            noted = sum(int(c) * int(n) for c, n in zip(m.counts["cost"][live], m.before[live], strict=True))
+            known = (m.before >= 0) & (m.before <= m.counts["asked"])
+            if not (known.all() and sunk >= 0 and sunk + noted <= self.account[0].spent):
+                raise UnreadableFile("what was spent before the last change of actions does not add up")

@@ -45,6 +45,14 @@ class TabularLearner(Parametric):
     - `index(learner, estimate, level)`: of one arm, from its `ESTIMATE`; it grows with the average and with the level.
     - `offset(learner, answers)`, optional: any number that depends on the count of answers, kept for the index.
 
+    `bounds(learner, estimate, level)`, optional, is the interval (low, high) by which rules compare rounds; without it
+    that is the index and its mirror image below the average.
+
+    A learner that chooses at random names one or two more; the index is then what rules and people see:
+
+    - `sample(learner, estimate, level, random)`: drawn for each arm in each round; the arm with the largest is played.
+    - `roams(learner, random)`, optional: whether any arm is played in this round, all alike.
+
     Two more let the simulator skip what is certain; without them it plays every round:
 
     - `ceiling(learner, level, now, rounds)`: no less than the level will be after so many more rounds.
@@ -56,6 +64,7 @@ class TabularLearner(Parametric):
     functions: ClassVar[dict[str, Any]] = {}
     unknown: ClassVar[float] = 0.0  # the average of an arm without answers
     per_context: ClassVar[bool] = False  # whether `rounds` counts those of the context, rather than all
+    hopeful: ClassVar[bool] = True  # whether its average has one answer more, a 1, where a rule explores by asks
     straight: ClassVar[bool] = False  # whether the index is a linear function of the level
 
     arms: int

@@ -7,6 +7,9 @@ from sparingly.tabular.learner import TabularLearner
 # In the order in which lists and tables show them.
 from sparingly.tabular.ucb1 import UCB1 as UCB1
 from sparingly.tabular.moss import MOSS as MOSS
+from sparingly.tabular.klucb import KLUCB as KLUCB
+from sparingly.tabular.thompson import Thompson as Thompson
+from sparingly.tabular.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 # isort: on
 
 LEARNERS: tuple[type[TabularLearner], ...] = enrolled(TabularLearner, globals())

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed for life
     contexts=np.int64,  # S
     arms=np.int64,  # A
+    live=np.int64,  # arms that were not retired
     slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
     learner=np.int64,  # its number in the registry
     learner_numbers=np.int64,  # how many parameters it has
@@ -36,16 +37,31 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     scores=np.int64,  # K, how many scores it keeps: with contexts only
     per_context=np.int64,  # 1 if the learner counts the rounds of each context by themselves
     straight=np.int64,  # 1 if the index is a linear function of the level
+    hopeful=np.int64,  # 1 if an average has one answer more, a 1
+    bounded=np.int64,  # 1 if the learner names an interval of its own
+    samples=np.int64,  # 1 if the learner chooses at random
     unknown=np.float64,  # the average of an arm without answers
     total_cost=np.int64,  # C, in millionths
+    changed=np.int64,  # 1 once actions or contexts were added or retired
     decisions=np.int64,  # made so far
 )
 COUNTS = record(  # of one cell
-    cost=np.int64,  # of asking, in millionths
+    cost=np.int64,  # of asking, in millionths; −1 − cost if the cell was retired
     asked=np.int64,  # n^q
     answered=np.int64,  # n
+    taught=np.int64,  # answers that came without an ask
 )
-HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS = (t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE))
+SHARES = record(  # of the budget, once actions or contexts were added or retired: see shares.py
+    sunk=np.int64,  # what was spent on cells that were retired, in millionths
+    floor=np.int64,  # a number of asks to which the budget can bring every live cell
+    paid=np.int64,  # Σ c·max(n⁰, floor) over them: what that takes
+    under=np.int64,  # Σ c over those with n⁰ ≤ floor: what one more ask about each of them takes
+    next=np.int64,  # the least n⁰ above the floor; FAR if there is none
+)
+FAR = 2**62
+HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS, SHARES_WORDS = (
+    t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE, SHARES)
+)
 
 
 class Memory(NamedTuple):
@@ -63,6 +79,8 @@ class Memory(NamedTuple):
     pace: Pace  # what the rule remembers, if it keeps a pace
     clock: Integers  # (1 + S,) rounds the learner has lived through: in all, and in each context
     counts: Any  # (M,) of COUNTS
+    shares: Any  # (1,) of SHARES once cells were added or retired, (0,) before
+    before: Integers  # (M,) n⁰, the asks up to the last such change; (0,) before
     estimates: Any  # (M,) of ESTIMATE
     levels: Floats  # (S,) of the policy that was kept last
     policy: Words  # (4·M + S,) estimates and levels as one block: what Greedy keeps
@@ -83,7 +101,9 @@ def look(words: Words, own: Any) -> Memory:
     scores = pace + PACE_WORDS
     clock = scores + head[0].scores
     counts = clock + 1 + contexts
-    estimates = counts + COUNTS_WORDS * cells
+    shares = counts + COUNTS_WORDS * cells
+    before = shares + SHARES_WORDS * head[0].changed
+    estimates = before + cells * head[0].changed
     levels = estimates + ESTIMATE_WORDS * cells
     reservoir = levels + contexts
     return Memory(
@@ -95,7 +115,9 @@ def look(words: Words, own: Any) -> Memory:
         floats[rule:pace],
         Pace(words[pace:scores].view(PACE), floats[scores:clock]),
         words[clock:counts],
-        words[counts:estimates].view(COUNTS),
+        words[counts:shares].view(COUNTS),
+        words[shares:before].view(SHARES),
+        words[before:estimates],
         words[estimates:levels].view(ESTIMATE),
         floats[levels:reservoir],
         words[estimates:reservoir],
@@ -110,21 +132,25 @@ def look(words: Words, own: Any) -> Memory:
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
-def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Words:
-    """A fresh memory, given the costs of asking (S, A); the estimates still have to be refreshed."""
+def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: bool = False) -> Words:
+    """A fresh memory, given the costs of asking (S, A); the estimates still have to be refreshed.
+
+    `changed`: with room for what is remembered once cells were added or retired.
+    """
     contexts, arms = costs.shape
     cells, policy = contexts * arms, ESTIMATE_WORDS * contexts * arms + contexts
     size = HEAD_WORDS + ACCOUNT_WORDS + 1 + pair.learner_numbers.size + pair.rule_numbers.size + 1 + contexts
     scores = SCORES if pair.paced and contexts > 1 and not pair.python_learner else 0
-    size += PACE_WORDS + scores
+    size += PACE_WORDS + scores + changed * (SHARES_WORDS + cells)
     words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
-    unknown = max(known.unknown, 1.0) if pair.exploits else known.unknown  # who explores by asks tries every arm first
+    hopeful = pair.exploits and known.hopeful  # who explores by asks tries every arm first
+    unknown = max(known.unknown, 1.0) if hopeful else known.unknown
     words[:HEAD_WORDS].view(HEAD)[0] = (
-        contexts, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight, unknown,
-        units.sum(), 0,
+        contexts, arms, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
+        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight,
+        hopeful, "bounds" in known.functions, "sample" in known.functions, unknown, units.sum(), changed, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers

@@ -15,18 +15,32 @@ from sparingly.reasons import ASKED, BLIND, DECLINED, EXPLOITED, EXPLORED, PAST,
 from sparingly.reasons import DENIED as DENIED_BY_BUDGET
 from sparingly.rules import RULES
 from sparingly.rules.balanced import count_excess
-from sparingly.rules.dispatch import NO_LIMIT, NO_REASON, kinds_for, ladder, no_limit, no_streak
+from sparingly.rules.dispatch import (
+    NO_LIMIT,
+    NO_REASON,
+    kinds_for,
+    ladder,
+    no_bounds,
+    no_limit,
+    no_roaming,
+    no_sample,
+    no_streak,
+)
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import UNKNOWN, take_score
 from sparingly.tabular.learner import ESTIMATE
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Floats, Memory, Words, look
+from sparingly.tabular.shares import budget_in_shares, find_floor, give_back, share_out
 
 UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, refused by the ledger
 
 level_of = ladder("level", LEARNERS, kinds_for(LEARNERS, "level"), "rounds")
 offset_of = ladder("offset", LEARNERS, kinds_for(LEARNERS, "offset"), "answers")
 index_of = ladder("index", LEARNERS, kinds_for(LEARNERS, "index"), "estimate, level")
+sample_of = ladder("sample", LEARNERS, kinds_for(LEARNERS, "sample", "level", no_sample), "estimate, level, random")
+bounds_of = ladder("bounds", LEARNERS, kinds_for(LEARNERS, "bounds", "level", no_bounds), "estimate, level")
+roams_of = ladder("roams", LEARNERS, kinds_for(LEARNERS, "roams", "level", no_roaming), "random")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "tabular"), "question")
 streak_of = ladder("streak", RULES, kinds_for(RULES, "streak", "tabular", no_streak), "question")
 reason_of = ladder("reason", RULES, kinds_for(RULES, "reason", "tabular", NO_REASON), "question")
@@ -55,11 +69,16 @@ def refresh(m: Memory, cell: int) -> None:
     Where a rule exploits, exploration shrinks with asks: one that nobody answers does not stay promising for ever.
     """
     counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
-    n, answers = counts.asked if head.exploits else counts.answered, counts.answered
-    if answers > 0:
+    answers = counts.answered + counts.taught
+    n = counts.asked + counts.taught if head.exploits else answers
+    if counts.cost < 0:
+        estimate.average = -math.inf  # a cell that was retired is never the best
+    elif answers > 0:
         estimate.average = estimate.total / answers  # E10: the mean of the answers so far
     else:
         estimate.average = head.unknown if n == 0 else 0.0
+    if head.hopeful and n > 0 and counts.cost >= 0:
+        estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
     estimate.offset = offset_of(m.own, head.learner, m.learner, n)
 
@@ -67,9 +86,16 @@ def refresh(m: Memory, cell: int) -> None:
 @compiled
 def refresh_all(words: Words, own: Any) -> None:
     """Bring the derived numbers of every cell in line with the answers."""
-    m = look(words, own)
+    derive(look(words, own))
+
+
+@inlined
+def derive(m: Memory) -> None:
+    """Everything that follows from the counts and the answers."""
     for cell in range(m.counts.size):
         refresh(m, cell)
+    if m.before.size > 0:
+        find_floor(m)
 
 
 @inlined
@@ -86,10 +112,14 @@ def level_at(m: Memory, age: int) -> float:
 
 @inlined
 def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
-    """The arm with the largest index, among the cells `first`, `first` + 1, … of one context."""
-    kind, own, numbers = m.head[0].learner, m.own, m.learner
-    best, top, tied = 0, index_of(own, kind, numbers, estimates[first], level), 1
-    for a in range(1, m.head[0].arms):
+    """The arm with the largest index, among the cells `first`, `first` + 1, … of one context; or one that is drawn."""
+    if m.head[0].samples:
+        return draw_choice(m, estimates, first, level)
+    kind, own, numbers, arms, best = m.head[0].learner, m.own, m.learner, m.head[0].arms, 0
+    while estimates[first + best].average == -math.inf and best < arms - 1:  # retired
+        best += 1
+    top, tied = index_of(own, kind, numbers, estimates[first + best], level), 1
+    for a in range(best + 1, arms):
         value = index_of(own, kind, numbers, estimates[first + a], level)
         if value > top:
             best, top, tied = a, value, 1
@@ -102,6 +132,24 @@ def choose(m: Memory, estimates: Any, first: int, level: float) -> int:
         best += 1
         if index_of(own, kind, numbers, estimates[first + best], level) == top:
             passed -= 1
+    return best
+
+
+@apart
+def draw_choice(m: Memory, estimates: Any, first: int, level: float) -> int:
+    """The arm of a learner that chooses at random: any, if it roams, or the one with the largest sample."""
+    kind, own, numbers = m.head[0].learner, m.own, m.learner
+    roams, best, top, tied = roams_of(own, kind, numbers, m.random), 0, -math.inf, 0
+    for a in range(m.head[0].arms):
+        if estimates[first + a].average == -math.inf:  # retired
+            continue
+        value = 0.0 if roams else sample_of(own, kind, numbers, estimates[first + a], level, m.random)
+        if value > top:
+            best, top, tied = a, value, 1
+        elif value == top:
+            tied += 1
+            if (roams or m.head[0].random_ties) and uniform(m.random) * tied < 1.0:  # each stays with 1/tied
+                best = a
     return best
 
 
@@ -140,8 +188,32 @@ def propose(m: Memory, u: int) -> int:
     a = choose(m, m.estimates, u * m.head[0].arms, level)
     if m.pace.scores.size > 0:
         take_score(m.pace, score(m, u, a, level))
-        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].arms
+        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].live
     return a
+
+
+@inlined
+def interval(m: Memory, estimate: Any, level: float) -> tuple[float, float]:
+    """Within which a rule takes a cell's mean to be: the learner's own, or its index and the mirror image of it."""
+    kind, own, numbers = m.head[0].learner, m.own, m.learner
+    if m.head[0].bounded:
+        low, high = bounds_of(own, kind, numbers, estimate, level)
+        return float(low), float(high)
+    high = index_of(own, kind, numbers, estimate, level)
+    low = 2.0 * estimate.average - high if estimate.average < math.inf else -math.inf
+    return float(low), float(high)
+
+
+@inlined
+def tries_of(m: Memory, cell: int) -> int:
+    """n^q as rules and exploration count it: the asks about a cell, and the answers that came without one."""
+    return int(m.counts[cell].asked + m.counts[cell].taught)
+
+
+@inlined
+def is_known(m: Memory, cell: int) -> bool:
+    """Whether there is any answer about a cell."""
+    return bool(m.counts[cell].answered + m.counts[cell].taught > 0)
 
 
 @apart
@@ -151,24 +223,33 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
     The overlap is UCB of the runner-up minus LCB of a; if it is negative, a is surely the best. The error that an ask
     removes matters in each of the rounds with this context, of which there were v_u so far.
     """
-    kind, own, numbers, first = m.head[0].learner, m.own, m.learner, u * m.head[0].arms
-    mine, rival = m.estimates[first + a], -math.inf
+    first, rival = u * m.head[0].arms, -math.inf
     for b in range(m.head[0].arms):
-        if b != a:
-            rival = max(rival, index_of(own, kind, numbers, m.estimates[first + b], level))
+        if b != a and m.counts[first + b].cost >= 0:
+            rival = max(rival, interval(m, m.estimates[first + b], level)[1])
     overlap = 2.0  # the most: no reward is outside of [0, 1]; that of an arm that was never asked about
-    if m.counts[first + a].asked > 0 and mine.average < math.inf:
-        overlap = min(rival - (2.0 * mine.average - index_of(own, kind, numbers, mine, level)), overlap)
-    n = m.counts[first + a].asked + 1.0
+    tries = tries_of(m, first + a)
+    if tries > 0 and m.estimates[first + a].average < math.inf:
+        overlap = min(rival - interval(m, m.estimates[first + a], level)[0], overlap)
+    n = tries + 1.0
     return float(overlap * m.clock[1 + u] / (n * n))
+
+
+@inlined
+def price_of(cost: int) -> int:
+    """What asking costs, in millionths, also where a cell was retired."""
+    return cost if cost >= 0 else -1 - cost
 
 
 @inlined
 def question_about(m: Memory, cell: int) -> Question:
     """What the rule may know about a cell in this round."""
-    cost, total = m.counts[cell].cost, m.head[0].total_cost
+    cost, total = price_of(m.counts[cell].cost), m.head[0].total_cost
     granted, spent = m.account[0].granted, m.account[0].spent
-    asked, rounds, cells = m.counts[cell].asked, m.clock[0], m.counts.size
+    if m.before.size > 0 and granted < UNLIMITED:
+        left, granted = granted - spent, budget_in_shares(m)
+        spent = granted - left
+    asked, rounds, cells = tries_of(m, cell), m.clock[0], m.counts.size
     return Question(
         rounds,
         asked,
@@ -201,9 +282,10 @@ def estimate_of(m: Memory, cell: int) -> float:
     bad. An arm whose asks nobody has answered comes last.
     """
     counts = m.counts[cell]
-    if counts.answered == 0 and counts.asked > 0:
+    answers = counts.answered + counts.taught
+    if (answers == 0 and counts.asked > 0) or counts.cost < 0:
         return -math.inf
-    return float((m.estimates[cell].total + 0.5) / (counts.answered + 1.0))
+    return float((m.estimates[cell].total + 0.5) / (answers + 1.0))
 
 
 @apart
@@ -215,7 +297,7 @@ def best_estimate(m: Memory, u: int, a: int) -> int:
     first, top, tied, known = u * m.head[0].arms, -math.inf, 0, False
     for cell in range(first, first + m.head[0].arms):
         value = estimate_of(m, cell)
-        known = known or m.counts[cell].answered > 0
+        known = known or (is_known(m, cell) and m.counts[cell].cost >= 0)
         if value >= top:
             tied = tied + 1 if value == top else 1
             top = value
@@ -290,7 +372,7 @@ def decide(words: Words, own: Any, u: int) -> tuple[int, bool, float, float, int
     wanted, reason = wants(m, first + a), reason_for(m, first + a)
     played, ending = settle(m, u, a, wanted, True)
     span = finish(m, first + played, ending)
-    why = explain(m.head[0].slots > 0, m.head[0].exploits, m.counts[first + played].answered > 0, reason, ending)
+    why = explain(m.head[0].slots > 0, m.head[0].exploits, is_known(m, first + played), reason, ending)
     return played, ending == ANSWERABLE, span, consistent(bar, span, ending), why
 
 
@@ -323,7 +405,7 @@ def finish(m: Memory, cell: int, ending: int) -> float:
     m.head[0].decisions += 1
     if ending == ANSWERABLE and m.head[0].exploits:
         refresh(m, cell)
-    return cell_width(m.counts[cell].asked - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
+    return cell_width(tries_of(m, cell) - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
 
 
 @inlined
@@ -361,6 +443,16 @@ def learn(words: Words, own: Any, u: int, a: int, reward: float) -> None:
 
 
 @compiled
+def teach(words: Words, own: Any, u: int, a: int, reward: float) -> None:
+    """Take in an answer that came without an ask."""
+    m = look(words, own)
+    cell = u * m.head[0].arms + a
+    m.counts[cell].taught += 1
+    m.estimates[cell].total += reward
+    refresh(m, cell)
+
+
+@compiled
 def count_ask(words: Words, own: Any, u: int, a: int) -> None:
     """Count an ask that was decided elsewhere, as `charge_for` would."""
     m = look(words, own)
@@ -376,10 +468,21 @@ def take_back(words: Words, own: Any, u: int, a: int) -> None:
     """Undo an ask that nobody has seen: the budget and the counts are as if it had not been made."""
     m = look(words, own)
     cell = u * m.head[0].arms + a
-    refund(m.account, m.counts[cell].cost)
+    price = price_of(m.counts[cell].cost)
+    refund(m.account, price)
     m.counts[cell].asked -= 1
     m.pace.state[0].kappa = UNKNOWN
+    if m.before.size > 0:
+        give_back(m, cell, price)
     refresh(m, cell)
+
+
+@compiled
+def begin_shares(words: Words, own: Any) -> None:
+    """After cells were added or retired: share the budget out anew, and bring what is derived in line."""
+    m = look(words, own)
+    share_out(m)
+    derive(m)
 
 
 @compiled
@@ -390,7 +493,9 @@ def write_indices(words: Words, own: Any, u: int, indices: Floats) -> None:
     height = level_at(m, age(m, u))
     tick(m, u, -1)
     for a in range(indices.size):
-        indices[a] = index_of(m.own, m.head[0].learner, m.learner, m.estimates[u * m.head[0].arms + a], height)
+        cell = u * m.head[0].arms + a
+        known = m.counts[cell].cost >= 0
+        indices[a] = index_of(m.own, m.head[0].learner, m.learner, m.estimates[cell], height) if known else math.nan
 
 
 # The steps of `play_round` one by one, for parts in plain Python. With the compiler off every agent takes them.

@@ -89,8 +89,8 @@ def exact_arms(
     number. The interval sqrt(6 log(Mt)/(n^q ∨ 1)) is then no wider than the term of the sum, which itself is at most
     sqrt(6 log(MT)·C/(B − C)).
 
-    With explore="asked" the arm with the best estimate is played where R1 declines, and f = sqrt(6 log(MT)) in the sum
-    becomes f + 4/f (docs/paper.md).
+    With explore="asked" the arm with the best estimate is played where R1 declines, f = sqrt(6 log(MT)) in the sum
+    becomes f + 1/f, and M log(T/M ∨ 1) is added (docs/paper.md).
 
     >>> exact_arms([200, 200], arms=2).round(2).tolist()
     [12.05, 19.88]
@@ -105,14 +105,15 @@ def balanced_arms(
 ) -> Floats:  # fmt: skip
     """Ours, for UCB1 with BalancedMatching (R3): that of `exact_arms` with the reserve M(B) in the place of B,
 
-    sqrt(24 M T log(MT)) + M sqrt(6 log(MT)) + Σ_t min((f + 4/f)/sqrt(⌊M(B(t))/C⌋ ∨ 1), 1) + 2, f = sqrt(6 log(MT)).
+    sqrt(24 M T log(MT)) + M sqrt(6 log(MT)) + M log(T/M ∨ 1) + Σ_t min((f + 1/f)/sqrt(⌊M(B(t))/C⌋ ∨ 1), 1) + 2,
 
+    where f = sqrt(6 log(MT)), and M without (B) is the number of cells.
     M(B) is `reserve`·B as soon as B ≥ C/(ρ(1 − ρ)), for a reserve of ρ. Up to B = C/ρ it is 0, and every round counts
     as all that it can lose. R3 declines a cell only if n^q ≥ ⌊M(B)/C⌋, whatever the free part was spent on. With
-    explore="always" the term 4/f falls away.
+    explore="always" the terms 1/f and M log(T/M ∨ 1) fall away.
 
     >>> [round(float(f([10_000] * 20_000, arms=2)[-1])) for f in (exact_arms, balanced_arms)]
-    [5463, 8002]
+    [5463, 7807]
     """
     B, cells, cost = _arms_input(budget, arms, total_cost, contexts)
     reserved = _reserved(B, reserve, cost)
@@ -400,7 +401,7 @@ def _arms_bound(budget: Floats, cells: int, shape: Floats, explore: str = "alway
     logarithm = np.log(np.maximum(cells * T, 2.0))  # a single arm in round 1 must not take log 1
     asked, factor = np.sqrt(24.0 * cells * T * logarithm) + cells * np.sqrt(6.0 * logarithm), np.sqrt(6.0 * logarithm)
     if explore == "asked":
-        factor = factor + 4.0 / factor
+        asked, factor = asked + cells * np.log(np.maximum(T / cells, 1.0)), factor + 1.0 / factor
     return np.asarray(asked + _capped_sum(factor, shape, 1.0) + 2.0)
 
 

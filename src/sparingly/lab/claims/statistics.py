@@ -118,7 +118,7 @@ def below_for_any_law(says: str, samples: ArrayLike, bound: ArrayLike, most: Arr
     values, bars = np.asarray(samples, dtype=np.float64), np.asarray(bound, dtype=np.float64)
     (n, marks), cap = values.shape, np.asarray(most, dtype=np.float64)
     if not ((values >= 0.0) & (values <= cap * (1.0 + 1e-9))).all():
-        raise InvalidInput("a loss lies outside of what was said to be possible")
+        raise InvalidInput("a loss lies outside the range that was given as possible")
     bars = np.broadcast_to(bars, values.shape)
     varied, scale = bool(np.ptp(bars, axis=0).any()), bars.mean(axis=0)
     excess = ((values - bars) / cap).max(axis=0)

@@ -58,7 +58,7 @@ export function openAgent(root, [name], app) {
       }
       app.title(agent.open ? `(${agent.open}) ${name}` : name);
       show(paused, agent.paused);
-      say(about, settings(agent.body));
+      say(about, settings(agent.body)).dataset.rule = agent.body.rule.type;
       say(described, agent.body.description);
       show(described.parentElement, agent.body.description !== "");
       say(answer, agent.open ? `Answer ${count(agent.open, "open ask")}` : "Answer view");

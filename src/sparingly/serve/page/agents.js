@@ -70,7 +70,7 @@ function makeEntry({ name }) {
     show(paused, agent.paused);
     say(described, agent.body.description);
     show(description, agent.body.description !== "");
-    say(about, settings(agent.body));
+    say(about, settings(agent.body)).dataset.rule = agent.body.rule.type;
     bar.update(agent.budget);
     say(
       counts,

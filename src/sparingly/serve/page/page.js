@@ -127,12 +127,12 @@ function failed(error) {
       rest: "What you see may be out of date. Trying again every two seconds.",
     });
   } else if (!(error instanceof Problem)) {
-    report({ title: "This page has made a mistake.", rest: "Reload it, please." });
+    report({ title: "Something went wrong on this page.", rest: "Please reload it." });
     console.error(error);
   } else if (error.status === 503) report(notReady(error.detail));
   else if (error.status === 401) {
     const button = el("button", { type: "button", onclick: () => look() }, "Enter the token");
-    report({ title: "This service wants a token.", rest: button });
+    report({ title: "This service needs a token.", rest: button });
     return true;
   } else if (error.status === 404) {
     fill(
@@ -161,7 +161,7 @@ function report(state) {
   if (state) {
     fill(banner, el("strong", {}, quoted(state.title)), ` Since ${times.seconds(Date.now())}. `, state.rest);
   } else {
-    fill(banner, "The service is there again.");
+    fill(banner, "The service is back.");
     setTimeout(() => {
       if (banner.dataset.state === "") fill(banner);
     }, 5000);
@@ -183,7 +183,7 @@ function askForToken(refused) {
     const form = el(
       "form",
       {},
-      el("h2", { id: "token-heading" }, "This service wants a token"),
+      el("h2", { id: "token-heading" }, "This service needs a token"),
       el(
         "p",
         {},

@@ -85,7 +85,7 @@ export function growth(rule) {
     return `grows by ${number(rule.amount)} every ${unit ? unit[1] : duration(rule.every)}`;
   }
   if (rule.by === "decisions") return `grows by ${number(rule.rate)} with every decision`;
-  return "grows by grants only";
+  return "grows only by grants";
 }
 
 /** What an agent is made of, in one line. */

@@ -1,0 +1,92 @@
+"""Answers that cost nothing: from a log, for decisions that nobody was asked about, or that tell of other actions too.
+
+They teach the learner, and rules count them where they ask what is known of a cell. The ledger counts asks only.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparingly.errors import InvalidInput
+from sparingly.naming import Names
+from sparingly.roster import locked
+from sparingly.validation import shown
+
+
+class Teachable:
+    """The part of an Agent that takes in answers beyond those that it has asked for."""
+
+    _lock: threading.RLock
+    _family: Any
+    _actions: Names | None
+    learner: Any
+
+    _check_context: Any
+    _check_reward: Any
+
+    @locked
+    def teach(self, action: Any, reward: Any, context: Any = None) -> None:
+        """Take in an answer that came for free: what an action was worth, in a context.
+
+        It costs nothing, and no decision has to be named: for feedback that users volunteer, and for what others have
+        measured. Every answer counts: do not pass one to `observe` as well. With features the context is the array
+        (A, d), as for `decide`. Not for episodes.
+        """
+        self._teach_all([self._lesson(action, reward, context)])
+
+    @locked
+    def fit(self, actions: Sequence[Any], rewards: Sequence[Any], contexts: Sequence[Any] | None = None) -> None:
+        """Start from logged data: the actions that were taken, what they were worth, and in which contexts.
+
+        No budget is spent. Columns of a data frame will do. All of it is learnt or, if a row does not fit, nothing.
+        What an action is worth in a context is estimated from the rows with both: propensities are not needed.
+        """
+        columns = [actions, rewards] if contexts is None else [actions, rewards, contexts]
+        try:
+            rows = list(zip(*columns, strict=True))
+        except (TypeError, ValueError):
+            raise InvalidInput("actions, rewards and contexts must be lists of the same length") from None
+        self._teach_all([self._lesson(*row) for row in rows])
+
+    def _teach_all(self, lessons: list[tuple[Any, float]]) -> None:
+        for ticket, reward in lessons:
+            self._family.teach(ticket, reward)
+
+    def _lesson(self, action: Any, reward: Any, context: Any = None) -> tuple[Any, float]:
+        """What the family takes, if everything is as it must be."""
+        checked = self._check_context(context)
+        return self._family.lesson(checked, self._action_number(action)), self._check_reward(reward)
+
+    def _action_number(self, action: Any) -> Any:
+        """An action by its number; the family says whether there is one."""
+        return action if self._actions is None else self._actions.index(action)
+
+    def _rewards_of_all(self, ticket: Any, label: Any, rewards: Any) -> list[tuple[Any, float]]:
+        """The rewards of all actions where a decision was made: given, or 1 for the one that `label` names."""
+        tickets = self._family.others(ticket)
+        if label is not None:
+            right = self._action_number(label)
+            if type(right) is bool or right not in range(len(tickets)):
+                raise InvalidInput(f"label must be an action, 0 … {len(tickets) - 1}, not {shown(label)}")
+            return [(other, float(a == right)) for a, other in enumerate(tickets)]
+        named = self._by_action(rewards) if isinstance(rewards, Mapping) else rewards
+        if isinstance(named, str) or not hasattr(named, "__len__") or len(named) != len(tickets):
+            raise InvalidInput(f"rewards must be one for each of the {len(tickets)} actions, not {shown(rewards)}")
+        return [
+            (other, self._check_reward(value))
+            for other, value in zip(tickets, named, strict=True)
+            if value is not None and not (isinstance(value, float) and math.isnan(value))
+        ]
+
+    def _by_action(self, rewards: Mapping[Any, Any]) -> list[Any]:
+        """Rewards by the names of actions, in order; None for those that are not named."""
+        values: list[Any] = [None] * self._family.shape[1]
+        for action, reward in rewards.items():
+            number = self._action_number(action)
+            if type(number) is bool or number not in range(len(values)):
+                raise InvalidInput(f"there is no action {shown(action)}: actions are 0 … {len(values) - 1}")
+            values[number] = reward
+        return values
