@@ -17,6 +17,7 @@ from sparingly.serve.contract import (
     NoBody,
 )  # fmt: skip
 from sparingly.serve.http import Query, Route
+from sparingly.serve.token_handlers import TokenHandlers
 
 if TYPE_CHECKING:
     from sparingly.serve.app import Service
@@ -69,6 +70,10 @@ def routes(service: Service) -> Iterator[Route]:
         contract.Event, (409,),
     )  # fmt: skip
     yield Route(
+        "POST", event + "/erase", service.post_erase, "Erase the payload of a decision, and nothing else", NoBody,
+        contract.Event,
+    )  # fmt: skip
+    yield Route(
         "GET", agent + "/asks", service.get_asks, "List asks by status, oldest first", gives=contract.EventList,
         query={"status": Query("open", words=STATUSES), "limit": LIMIT,
                "after": Query(0, about="Where the last page ended: its `next`.")},
@@ -92,6 +97,7 @@ def routes(service: Service) -> Iterator[Route]:
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
     )  # fmt: skip
     yield from _routes_of_the_service(service)
+    yield from TokenHandlers(service).routes()
 
 
 def _routes_of_the_service(service: Service) -> Iterator[Route]:
@@ -103,7 +109,11 @@ def _routes_of_the_service(service: Service) -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
     yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)
-    yield Route("GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",))
+    yield Route(
+        "GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",),
+        query={"agents": Query(1_000, most=10_000, about="Of how many agents, by name."),
+               "after": Query("", text=True, about="The name of the last agent of the page before.")},
+    )  # fmt: skip
     yield Route("GET", "/openapi.json", service.get_document, "This document", gives=Any)
     yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
     yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))
