@@ -34,7 +34,7 @@ LOADS = {
     "audio": "src",
     "link": "href",
 }
-GUIDES = ("planning", "model_router", "episodes", "frozen_lake", "sweeps", "service", "client", "deployment")
+GUIDES = ("planning", "model_router", "steps", "episodes", "frozen_lake", "sweeps", "service", "client", "deployment")
 STARTS = (
     "choosing", "paper", "claims", "tour", "tutorial", "install", "situations", "simulation", "speed", "glossary",
     "learners", "rules",
