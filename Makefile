@@ -13,7 +13,7 @@ COVERED_DIGESTS = episodic linear simulate
 COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test soak check coverage docs browser postgres bench bench-versions bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
+.PHONY: run test soak check coverage docs browser postgres bench bench-versions bench-steps bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
 
 run: $(VENV)/lab
 	@echo "== Running every claim of the paper and judging it (three to four minutes; an interrupted run resumes)"
@@ -68,6 +68,10 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
+
+bench-steps: $(VENV)/ready
+	@echo "== One model for all steps in eleven environments, against Q-learning and UCBVI; an hour and more"
+	$(BIN)/python -m benchmarks.stationary
 
 OLD ?= HEAD
 

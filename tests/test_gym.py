@@ -431,3 +431,68 @@ def test_without_gymnasium_the_extra_is_named(monkeypatch):
 def test_sparingly_itself_does_not_import_gymnasium():
     code = "import sys, sparingly; assert 'gymnasium' not in sys.modules and 'sparingly.gym' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# Step by step.
+
+STEPS = functools.partial(sp.StationaryUCBVI, discount=0.9)
+
+
+def test_the_corridor_is_learnt_step_by_step():
+    """In its own numbers, from states and actions that do not start at 0; the agent sees what it has asked for."""
+    result = learn(Corridor(), STEPS, budget=24, episodes=60, horizon=6, reward_range=(-1, 7))
+    assert play(Corridor(), result.policy, episodes=3).tolist() == [5.0] * 3
+    assert result.asked.sum() == result.agent.ledger.spent <= 24
+    assert result.agent.visits.sum() == result.steps.sum()
+    assert result.returns[-10:].tolist() == [5.0] * 10
+    assert result.policy.shape == (6, 4)
+
+
+def test_unasked_rewards_change_nothing_step_by_step():
+    """With another prize that nobody asks about, everything goes the same way."""
+    runs = [learn(Corridor(p), STEPS, sp.Never(), 9, episodes=30, horizon=6, reward_range=(-1, 7)) for p in (7, 3)]
+    np.testing.assert_array_equal(runs[0].agent.visits, runs[1].agent.visits)
+    assert runs[0].returns.max() > runs[1].returns.max()
+
+
+def test_what_is_not_given_is_read_off_the_environment():
+    """The time limit, the range of rewards from the table, the rule, and the learner."""
+    result = learn("CliffWalking-v1", budget=50, episodes=2, horizon=30)
+    assert result.agent.learner == sp.StationaryUCBVI(48, 4, 30, rewards=(-100.0, -1.0))
+    assert result.agent.rule == sp.BalancedMatching()
+    assert learn("FrozenLake-v1", budget=50, episodes=2).agent.learner.horizon == 100
+    assert (result.steps <= 30).all()
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_environments_side_by_side_are_one_to_the_learner(mode):
+    """No step that only begins an episode anew is counted, and ends are seen for what they are."""
+    many = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.wrappers.TimeLimit(Corridor(), 6)] * 3,
+        autoreset_mode=getattr(gymnasium.vector.AutoresetMode, mode),
+    )
+    result = learn(many, STEPS, budget=24, episodes=60, horizon=6, reward_range=(-1, 7))
+    assert play(Corridor(), result.policy, episodes=3).tolist() == [5.0] * 3
+    assert len(result.returns) == 60
+    after = result.agent._family.memory.edges
+    assert 13 - 10 + 4 in after["after"]  # the end, as an end
+    assert 13 - 10 not in after["after"][: int(result.agent._family.memory.head["edges"][0])]  # and as nothing else
+    counted = result.agent.visits.sum()
+    assert result.steps.sum() <= counted <= result.steps.sum() + 3 * 6
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: learn(Corridor(), budget=9), "give reward_range="),
+        (lambda: learn("FrozenLake-v1"), "an agent needs a budget"),
+        (lambda: learn("FrozenLake-v1", sp.StationaryUCBVI(3, 4, 100), budget=9), "made for 3 and 4"),
+        (lambda: learn("FrozenLake-v1", UCBVI, budget=9), "give horizon="),
+        (lambda: learn(Corridor(), budget=9, episodes=3, reward_range=(0, 7)), "paid -1, outside of the range"),
+        (lambda: learn("FrozenLake-v1", functools.partial(sp.StationaryUCBVI, scal=1), budget=9), "scal"),
+        (lambda: learn(gymnasium.make_vec("CartPole-v1", 2), budget=9), "must be Discrete"),
+    ],
+)
+def test_what_cannot_be_played_step_by_step_is_refused(call, message):
+    with pytest.raises(sp.InvalidInput, match=message):
+        call()

@@ -81,11 +81,11 @@ def draw(name: str, results: Results, colour: str) -> Figure:
                 look = {"color": colour, "linewidth": 2.2, "zorder": 3}
             left.plot(result.rounds, result.asked.mean(axis=0), label=name if other == name else None, **look)
             right.plot(result.rounds, result.regret.mean(axis=0), **look)
-        name_lines(right, {other: float(result.regret[:, -1].mean()) for other, result in results.items()})
         low, high = np.quantile(mine.regret, (0.1, 0.9), axis=0)
         right.fill_between(mine.rounds, low, high, color=colour, alpha=0.15, linewidth=0)
         left.set(ylabel="asked so far (mean)", ylim=(0, 1.15 * mine.budget[:, -1].mean()))
         right.set(ylabel="regret (mean, 10–90 % of runs)", ylim=(0, None))
+        name_lines(right, {other: float(result.regret[:, -1].mean()) for other, result in results.items()})
         for axis in (left, right):
             axis.set_xlabel("episode" if name in ("UCBVI", "ULCVI") else "round")
             axis.xaxis.set_major_locator(MaxNLocator(4))
@@ -97,7 +97,7 @@ def draw(name: str, results: Results, colour: str) -> Figure:
 
 def name_lines(axis: Any, ends: Mapping[str, float]) -> None:
     """Name the lines at their right ends, from the lowest up, with room between the names."""
-    room, last = 0.065 * max(ends.values()), -1.0
+    room, last = 0.065 * axis.get_ylim()[1], -1.0
     for name, end in sorted(ends.items(), key=lambda pair: pair[1]):
         last = max(end, last + room)
         axis.annotate(

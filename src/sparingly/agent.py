@@ -24,6 +24,7 @@ from sparingly.randomness import seed_sequence
 from sparingly.roster import Roster, locked
 from sparingly.rules import BalancedMatching, Never, Rule
 from sparingly.settings import AnyLearner, check_parts, make_family, who_has
+from sparingly.stepping import Stepping
 from sparingly.teaching import Teachable
 from sparingly.validation import whole
 
@@ -33,7 +34,6 @@ Booleans = NDArray[np.bool_]
 
 
 GUESSES = {  # what people try, and what to write instead
-    "act": "write agent.decide()",
     "budget": "agent.ledger has granted, spent and left; agent.grant(5) adds to it",
     "choose": "write agent.decide()",
     "left": "write agent.ledger.left",
@@ -46,13 +46,13 @@ GUESSES = {  # what people try, and what to write instead
 }
 
 
-class Agent(Roster, Teachable):
+class Agent(Roster, Stepping, Teachable):
     """Decides under a hard budget.
 
     Parameters
     ----------
     learner
-        Chooses the actions: UCB1, MOSS, OFUL, UCBVI, ULCVI or your own.
+        Chooses the actions: UCB1, OFUL, UCBVI, another one of ours, or your own.
     rule
         Decides when to ask.
     budget

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from sparingly.budgets import Budget, Schedule
 from sparingly.contexts import Contexts, Iid
 from sparingly.episodic.family import EpisodicFamily
 from sparingly.episodic.learner import EpisodicLearner
+from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.errors import InvalidInput, MissingExtra
 from sparingly.ledger import Ledger, cost_in_units
 from sparingly.problems.episodic import Episodic, Successor
@@ -46,6 +47,7 @@ def __dir__() -> list[str]:
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Environment = gymnasium.Env[Any, Any]
+AnyEpisodic = EpisodicLearner | StationaryUCBVI
 Observation = TypeVar("Observation")
 Action = TypeVar("Action")
 
@@ -171,8 +173,8 @@ def problem(
     >>> lake, round(float(lake.optimal_values[0, 0]), 3)
     (FrozenLake-v1(17 states, 4 actions, 20 steps, Bernoulli()), 0.199)
     """
-    made = _open(env, options)
-    states, actions = _sizes(made)
+    made = open_env(env, options)
+    states, actions = sizes_of(made)
     end, bare = states.n, made.unwrapped
     name = made.spec.id if made.spec is not None else type(bare).__name__
     chances = _entries(bare, name, states, actions)
@@ -190,7 +192,7 @@ def problem(
         horizon,
         initial,
         rewards="bernoulli" if len(paid) == 2 else "fixed",
-        costs=_costs(states, actions, cost),
+        costs=costs_of(states, actions, cost),
         name=name,
     )
     game.low, game.high = low, high
@@ -230,7 +232,7 @@ class Learning:
     """What `learn` returns. Returns are in the environment's units; the experimenter sees them, the agent does not."""
 
     agent: Agent
-    policy: Integers  #: (H, S + 1) the agent's best guess at the end; `play` tells what it earns
+    policy: Integers  #: (H, S) the agent's best guess at the end, (H, S + 1) with UCBVI; `play` tells what it earns
     returns: Floats  #: (episodes,) the sum of all rewards, asked for or not
     steps: Integers  #: (episodes,) how many steps were made before it ended: so many rewards there were to ask for
     asked: Integers  #: (episodes,) how many of them were asked for
@@ -242,12 +244,12 @@ class Learning:
 
 
 def learn(
-    env: Environment | str,
-    learner: EpisodicLearner | Callable[..., EpisodicLearner],
-    rule: Rule | QueryRule | None,
-    budget: float | Schedule,
-    episodes: int,
-    horizon: int,
+    env: Environment | str | gymnasium.vector.VectorEnv,
+    learner: AnyEpisodic | Callable[..., AnyEpisodic] = StationaryUCBVI,
+    rule: Rule | QueryRule | None = None,
+    budget: float | Schedule | None = None,
+    episodes: int = 1_000,
+    horizon: int | None = None,
     seed: int | np.random.SeedSequence = 0,
     reward_range: tuple[float, float] | None = None,
     cost: float = 1.0,
@@ -256,35 +258,43 @@ def learn(
     """Let an Agent play an environment with Discrete states and actions that it has no model of.
 
     Parameters:
-    - `env`: an environment of Gymnasium, or its name.
-    - `learner`: UCBVI or ULCVI, or what makes one from `states`, `actions` and `horizon`, such as
-      `functools.partial(sp.UCBVI, scale=0.01)`. It gets one state more than the environment has. An episode that ends
-      early stays there, which pays 0 and is free to ask about.
+    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`.
+    - `learner`: what makes one from `states`, `actions`, `horizon` and `rewards`. `StationaryUCBVI` acts and asks step
+      by step; `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` tells it what can be had.
     - `rule`: what decides which rewards to ask for.
-    - `budget`: what may be spent.
+    - `budget`: what may be spent; one that grows does so with every step.
     - `episodes`: how many of them to play.
-    - `horizon`: how many steps an episode has.
+    - `horizon`: how many steps an episode has at most; by default the environment's own time limit, or 1,000.
     - `seed`: the same seed plays the same episodes.
-    - `reward_range`: the least and the greatest reward, if the environment does not name them. The learner sees rewards
-      as [0, 1], and only those it has asked for.
+    - `reward_range`: the least and the greatest reward, if the environment neither names them nor has a table of
+      transitions.
     - `cost`: what asking for one reward costs.
     - `progress`: whether to show a bar; None shows one in a terminal.
 
     Returns: the agent, its best policy, and what each episode earned and asked.
 
-    >>> from sparingly import UCBVI, BalancedMatching
-    >>> learn("FrozenLake-v1", UCBVI, BalancedMatching(), budget=500, episodes=10, horizon=5).policy.shape
-    (5, 17)
+    With `UCBVI` or `ULCVI` whole episodes are planned for, and asked about in their end. They have to be given a
+    `horizon`, and get one state more than the environment has: there an episode stays that ends early, which pays 0 and
+    is free to ask about. They see rewards as [0, 1]. A learner sees only those rewards that it has asked for.
+
+    >>> learn("FrozenLake-v1", budget=300, episodes=10).policy.shape
+    (100, 16)
     """
-    made = _open(env, {})
-    states, actions = _sizes(made)
+    from sparingly.gym_steps import learn_by_steps, plays_by_steps  # which needs what is in this file
+
+    if plays_by_steps(learner):
+        return learn_by_steps(env, learner, rule, budget, episodes, horizon, seed, reward_range, cost, progress)
+    if horizon is None:
+        raise InvalidInput("UCBVI and ULCVI plan for episodes of a fixed length: give horizon=…")
+    made = open_env(cast(Any, env), {})
+    states, actions = sizes_of(made)
     episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
     low, high = _reward_range(made, reward_range)
     made_for = _learner(learner, int(states.n) + 1, int(actions.n), H)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
     if made_for.costs is not None and cost != 1.0:
         raise InvalidInput("the learner names the costs of asking already; leave out cost=…")
-    costs = _costs(states, actions, cost) if made_for.costs is None else None
+    costs = costs_of(states, actions, cost) if made_for.costs is None else None
     agent = Agent(made_for, rule, budget, agent_seed, costs)
     returns, budgets = np.zeros(episodes), np.zeros(episodes)
     steps, asked = np.zeros(episodes, dtype=np.int64), np.zeros(episodes, dtype=np.int64)
@@ -292,7 +302,7 @@ def learn(
     try:
         for t in range(episodes):
             path, rewards = _play_once(made, agent.plan(), states, actions, None if t else start)
-            _check_rewards(rewards, low, high)
+            check_rewards(rewards, low, high)
             asks = agent.decide_episode(path[:, 0], path[:, 1])
             answers = np.zeros(H)
             answers[: len(rewards)] = rewards
@@ -309,8 +319,8 @@ def play(
     env: Environment | str, policy: ArrayLike, episodes: int = 1_000, seed: int | np.random.SeedSequence = 0
 ) -> Floats:
     """What a policy (H, S), or (H, S + 1) with the state after the end, earns in each episode of H steps at most."""
-    made = _open(env, {})
-    states, actions = _sizes(made)
+    made = open_env(env, {})
+    states, actions = sizes_of(made)
     given = table(policy, "a policy", f"(H, {states.n}) or (H, {states.n + 1})")
     if given.ndim != 2 or given.shape[1] not in (states.n, states.n + 1):
         raise InvalidInput(f"a policy must have shape (H, {states.n}) or (H, {states.n + 1}), not {given.shape}")
@@ -333,26 +343,26 @@ def _play_once(
 ) -> tuple[Integers, list[float]]:
     """One episode: states and actions (H, 2), those after its end included, and the rewards up to its end."""
     path, rewards, going = np.zeros((len(policy), 2), dtype=np.int64), [], True
-    s = _state(env.reset(seed=seed)[0], states)
+    s = state_of(env.reset(seed=seed)[0], states)
     for h in range(len(policy)):
         a = int(policy[h, s])
         path[h] = s, a
         if going:
             observation, reward, terminated, truncated, _ = env.step(a + int(actions.start))
             going = not (terminated or truncated)
-            s = _state(observation, states) if going else int(states.n)
+            s = state_of(observation, states) if going else int(states.n)
             rewards.append(float(reward))
     return path, rewards
 
 
-def _state(observation: Any, states: Discrete) -> int:
+def state_of(observation: Any, states: Discrete) -> int:
     """The number of a state, from 0, if it is one."""
     if not states.contains(observation):
         raise InvalidInput(f"the environment showed {shown(observation)}, which is not in its {states}")
     return int(observation) - int(states.start)
 
 
-def _open(env: Environment | str, options: dict[str, Any]) -> Environment:
+def open_env(env: Environment | str, options: dict[str, Any]) -> Environment:
     """An environment, made by its name if need be."""
     if isinstance(env, str):
         try:
@@ -366,7 +376,7 @@ def _open(env: Environment | str, options: dict[str, Any]) -> Environment:
     return env
 
 
-def _sizes(env: Environment) -> tuple[Discrete, Discrete]:
+def sizes_of(env: Environment) -> tuple[Discrete, Discrete]:
     """The spaces of states and actions, if they are finite."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
@@ -374,7 +384,7 @@ def _sizes(env: Environment) -> tuple[Discrete, Discrete]:
     return states, actions
 
 
-def _costs(states: Discrete, actions: Discrete, cost: float) -> Floats:
+def costs_of(states: Discrete, actions: Discrete, cost: float) -> Floats:
     """What asking costs, (S + 1, A): nothing after the end."""
     costs = np.zeros((int(states.n) + 1, int(actions.n)))
     costs[:-1] = number(cost, "the cost of asking", least=0.0)
@@ -409,8 +419,9 @@ def _reward_range(env: Environment, given: tuple[float, float] | None) -> tuple[
     return min(float(ends[0]), 0.0), max(float(ends[1]), 0.0)
 
 
-def _check_rewards(rewards: list[float], low: float, high: float) -> None:
-    for step, reward in enumerate(rewards):
+def check_rewards(rewards: list[float], low: float, high: float, first: int = 0) -> None:
+    """Refuse rewards outside of their range; the first is that of this step."""
+    for step, reward in enumerate(rewards, start=first):
         if not low <= reward <= high:
             raise InvalidInput(
                 f"step {step} paid {reward:g}, outside of the range of rewards {low:g} … {high:g}; give reward_range=…"

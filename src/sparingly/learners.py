@@ -1,5 +1,5 @@
 """All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL, for episodes
-UCBVI and ULCVI.
+UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -7,6 +7,8 @@ Each setting has its own registry (`tabular/learners.py`, …). What knows learn
 from typing import Any
 
 from sparingly.episodic.learners import LEARNERS as EPISODIC
+from sparingly.episodic.stationary.learner import StationaryUCBVI
+from sparingly.episodic.stationary.memory import LEARNERS as STATIONARY
 from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.ulcvi import ULCVI
 from sparingly.linear.learners import LEARNERS as LINEAR
@@ -18,6 +20,17 @@ from sparingly.tabular.moss import MOSS
 from sparingly.tabular.thompson import Thompson
 from sparingly.tabular.ucb1 import UCB1
 
-LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC)
+LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC, *STATIONARY)
 
-__all__ = ["KLUCB", "LEARNERS", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "EpsilonGreedy", "Thompson"]
+__all__ = [
+    "KLUCB",
+    "LEARNERS",
+    "MOSS",
+    "OFUL",
+    "UCB1",
+    "UCBVI",
+    "ULCVI",
+    "EpsilonGreedy",
+    "StationaryUCBVI",
+    "Thompson",
+]

@@ -54,6 +54,11 @@ class Roster:
                 )
         self._actions, self._contexts = made["actions"], made["contexts"]
         self._named = self._actions is not None or self._contexts is not None
+        if rewards is not None and not getattr(self._family, "rescales", True):
+            raise InvalidInput(
+                f"{type(self.learner).__name__} takes rewards as they are: name the range with the learner's own "
+                "`rewards`, and leave out that of the agent"
+            )
         try:
             self._scale = None if rewards is None else Scale(*rewards)
         except TypeError:

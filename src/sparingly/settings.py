@@ -8,6 +8,8 @@ import numpy as np
 
 from sparingly.episodic.family import EpisodicFamily
 from sparingly.episodic.learner import EpisodicLearner
+from sparingly.episodic.stationary.family import StationaryFamily
+from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.errors import InvalidInput
 from sparingly.linear.family import LinearFamily
 from sparingly.linear.learner import LinearLearner
@@ -18,9 +20,11 @@ from sparingly.tabular.family import TabularFamily
 from sparingly.tabular.learner import TabularLearner
 from sparingly.validation import shown
 
-AnyLearner = TabularLearner | LinearLearner | EpisodicLearner | Learner | FeatureLearner | EpisodeLearner
+AnyLearner = (
+    TabularLearner | LinearLearner | EpisodicLearner | StationaryUCBVI | Learner | FeatureLearner | EpisodeLearner
+)
 
-FAMILIES: tuple[type[Any], ...] = (TabularFamily, LinearFamily, EpisodicFamily)
+FAMILIES: tuple[type[Any], ...] = (TabularFamily, LinearFamily, EpisodicFamily, StationaryFamily)
 
 
 def family_for(learner: Any) -> type[Any]:

@@ -77,15 +77,15 @@ MUTANTS = (
     ),
     Mutant(
         "arms/silent-arm-played", "exploring", "tabular/round.py",
-        "if counts.answered == 0 and counts.asked > 0:\n        return -math.inf",
-        "if counts.answered == 0 and counts.asked > 0:\n        return math.inf",
+        "if (answers == 0 and counts.asked > 0) or counts.cost < 0:\n        return -math.inf",
+        "if (answers == 0 and counts.asked > 0) or counts.cost < 0:\n        return math.inf",
         "an arm whose asks nobody answers comes first, not last",
         (SILENT,),
     ),
     Mutant(
         "arms/no-half-answer", "exploring", "tabular/round.py",
-        "(m.estimates[cell].total + 0.5) / (counts.answered + 1.0)",
-        "m.estimates[cell].total / max(counts.answered, 1)",
+        "(m.estimates[cell].total + 0.5) / (answers + 1.0)",
+        "m.estimates[cell].total / max(answers, 1)",
         "the best estimate is the mean without the half: one lucky answer beats many good ones",
         ("tabular/test_learners.py::test_estimates_by_hand",), ("ours/explore-asked",),
     ),
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "arms/score-of-own-bound", "pacing", "tabular/round.py",
-        "rival - (2.0 * mine.average - index_of(own, kind, numbers, mine, level))", "rival - mine.average",
+        "rival - interval(m, m.estimates[first + a], level)[0]", "rival - m.estimates[first + a].average",
         "the score compares the runner-up with the mean of the arm, not with its lower bound",
         ("tabular/test_learners.py::test_scores_by_hand",),
     ),

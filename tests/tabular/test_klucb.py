@@ -21,9 +21,13 @@ def kl(p: float, q: float) -> float:
     return sum(x * math.log(x / y) for x, y in ((p, q), (1 - p, 1 - q)) if x > 0)
 
 
-@given(p=st.one_of(st.sampled_from([0.0, 1e-9, 0.5, 1 - 1e-9, 1.0]), st.floats(0, 1)), budget=st.floats(0, 50))
+@given(
+    p=st.one_of(st.sampled_from([0.0, 1e-300, 1e-20, 1e-9, 0.5, 1 - 1e-9, 1.0]), st.floats(0, 1)),
+    budget=st.one_of(st.sampled_from([0.0, 1e-300, 1e-20]), st.floats(0, 50)),
+)
 def test_the_index_is_the_largest_mean_within_the_budget(p, budget):
     q = from_python(largest_mean)(p, budget)
+    assert q == getattr(largest_mean, "py_func", largest_mean)(p, budget)  # and plain Python raises nothing
     assert p <= q <= 1
     if p < 1 and kl(p, 1 - 1e-15) > budget:
         root = brentq(lambda x: kl(p, x) - budget, p, 1 - 1e-15, xtol=1e-15)

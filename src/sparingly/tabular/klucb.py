@@ -35,12 +35,13 @@ def largest_mean(p: float, budget: float) -> float:
     if budget <= 0.0 or p >= 1.0:
         return p
     if p <= 0.0:
-        return 1.0 - math.exp(-budget)
+        return -math.expm1(-budget)
     rest = 1.0 - p
     known = p * math.log(p) + rest * math.log(rest)
-    q = min(p + math.sqrt(0.5 * budget), 1.0 - rest * math.exp((p * math.log(p) - budget) / rest))
-    if q >= 1.0:
-        return 1.0
+    power = (p * math.log(p) - budget) / rest
+    q = min(p + math.sqrt(0.5 * budget), p * math.exp(power) - math.expm1(power))  # 1 − (1 − p)·exp(power)
+    if q >= 1.0 or q <= p:  # as close to the end as numbers go
+        return min(q, 1.0) if q > p else p
     for _ in range(50):
         excess = known - p * math.log(q) - rest * math.log(1.0 - q) - budget
         step = excess * q * (1.0 - q) / (q - p) if q > p else 0.0

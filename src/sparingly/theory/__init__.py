@@ -4,7 +4,7 @@
 `lemmas` has what their proofs rest on.
 """
 
-from sparingly.theory import lemmas, lower, profiles, repair, upper
+from sparingly.theory import lemmas, lower, profiles, repair, stationary, upper
 from sparingly.theory.front_loading import FrontLoaded, Played, play
 
-__all__ = ["FrontLoaded", "Played", "lemmas", "lower", "play", "profiles", "repair", "upper"]
+__all__ = ["FrontLoaded", "Played", "lemmas", "lower", "play", "profiles", "repair", "stationary", "upper"]

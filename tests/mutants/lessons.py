@@ -1,0 +1,79 @@
+"""Mutants of the learners that are not the paper's, and of answers that cost nothing."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+KLUCB, THOMPSON, TEACHING = "tabular/test_klucb.py", "tabular/test_thompson.py", "test_teaching.py"
+
+MUTANTS = (
+    Mutant(
+        "klucb/log-log-dropped", "learner", "tabular/klucb.py",
+        "(log + learner.c * math.log(max(log, 1.0)))", "(log + 0.0 * math.log(max(log, 1.0)))",
+        "KL-UCB's level is log t, whatever c is",
+        (f"{KLUCB}::test_the_index_of_an_agent_by_hand",),
+    ),
+    Mutant(
+        "klucb/one-step", "learner", "tabular/klucb.py",
+        "for _ in range(50):", "for _ in range(1):",
+        "Newton's method ends after one step: the index is too large",
+        (f"{KLUCB}::test_the_index_is_the_largest_mean_within_the_budget",),
+    ),
+    Mutant(
+        "klucb/mirrored", "pacing", "tabular/klucb.py",
+        "return 1.0 - largest_mean(1.0 - estimate.average, budget),",
+        "return 2.0 * estimate.average - largest_mean(estimate.average, budget),",
+        "the interval from below is the mirror image of that from above",
+        (f"{KLUCB}::test_a_sure_start_is_not_a_settled_context",),
+    ),
+    Mutant(
+        "thompson/no-prior", "learner", "tabular/thompson.py",
+        "drawn = beta(state, learner.a + total,", "drawn = beta(state, 1.0 + total,",
+        "the prior has one success, whatever was given",
+        (f"{THOMPSON}::test_beliefs_are_beta",),
+    ),
+    Mutant(
+        "thompson/variance", "learner", "tabular/thompson.py",
+        "learner.noise / math.sqrt(n + 1.0)", "learner.noise / math.sqrt(n + 2.0)",
+        "normal beliefs have one answer more than there were",
+        (f"{THOMPSON}::test_with_a_noise_beliefs_are_normal",),
+    ),
+    Mutant(
+        "epsilon/never-roams", "learner", "tabular/epsilon_greedy.py",
+        "uniform(random) < learner.epsilon", "uniform(random) < 0.0 * learner.epsilon",
+        "ε-greedy never explores",
+        (f"{THOMPSON}::test_epsilon_greedy_explores_as_often_as_it_says",),
+    ),
+    Mutant(
+        "lessons/rules-do-not-count-them", "exploring", "tabular/round.py",
+        "return int(m.counts[cell].asked + m.counts[cell].taught)", "return int(m.counts[cell].asked)",
+        "rules ask about a cell as if nothing had been taught",
+        (f"{TEACHING}::test_exact_matching_asks_less_about_what_it_was_taught",),
+    ),
+    Mutant(
+        "lessons/means-of-asks", "exploring", "tabular/round.py",
+        "answers = counts.answered + counts.taught\n    n =", "answers = counts.answered\n    n =",
+        "a lesson does not weigh as an answer",
+        (f"{TEACHING}::test_what_was_taught_is_saved_and_weighs_as_an_answer",),
+    ),
+    Mutant(
+        "lessons/wide-as-before", "exploring", "linear/round.py",
+        "    take_answer(m, x, reward)\n    if not m.head[0].together:\n        add(m.asked, x, m.y, m.work)\n",
+        "    take_answer(m, x, reward)\n",
+        "with features the rule's ellipsoid does not know what was taught",
+        (f"{TEACHING}::test_features_are_taught_by_rows",),
+    ),
+    Mutant(
+        "lessons/half-a-log", "saving", "teaching.py",
+        "self._teach_all([self._lesson(*row) for row in rows])",
+        "for row in rows:\n            self._teach_all([self._lesson(*row)])",
+        "the rows before one that does not fit are learnt",
+        (f"{TEACHING}::test_a_log_is_a_warm_start_all_or_nothing",),
+    ),
+    Mutant(
+        "lessons/forgotten", "saving", "tabular/family.py",
+        'if m.counts["taught"].any() else {}', "if m.counts is None else {}",
+        "a saved agent does not remember what it was taught",
+        (f"{TEACHING}::test_what_was_taught_is_saved_and_weighs_as_an_answer",),
+    ),
+)  # fmt: skip
