@@ -70,10 +70,6 @@ def routes(service: Service) -> Iterator[Route]:
         contract.Event, (409,),
     )  # fmt: skip
     yield Route(
-        "POST", event + "/erase", service.post_erase, "Erase the payload of a decision, and nothing else", NoBody,
-        contract.Event,
-    )  # fmt: skip
-    yield Route(
         "GET", agent + "/asks", service.get_asks, "List asks by status, oldest first", gives=contract.EventList,
         query={"status": Query("open", words=STATUSES), "limit": LIMIT,
                "after": Query(0, about="Where the last page ended: its `next`.")},
@@ -97,7 +93,7 @@ def routes(service: Service) -> Iterator[Route]:
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
     )  # fmt: skip
     yield from _routes_of_the_service(service)
-    yield from TokenHandlers(service).routes()
+    yield from _routes_about_people(service)
 
 
 def _routes_of_the_service(service: Service) -> Iterator[Route]:
@@ -118,3 +114,13 @@ def _routes_of_the_service(service: Service) -> Iterator[Route]:
     yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
     yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))
     yield Route("GET", "/page/{file}", service.get_file, "A part of the page", gives=("*/*",))
+
+
+def _routes_about_people(service: Service) -> Iterator[Route]:
+    """Who may do what, and what is not to stay."""
+    event = "/v1/agents/{name}/decisions/{event_id}"
+    yield Route(
+        "POST", event + "/erase", service.post_erase, "Erase the payload of a decision, and nothing else", NoBody,
+        contract.Event,
+    )  # fmt: skip
+    yield from TokenHandlers(service).routes()
