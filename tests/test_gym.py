@@ -400,7 +400,7 @@ def tabular(entry):
         (lambda: play(Corridor(), [[0], [1, 0]]), "a policy must be numbers of shape"),
         (lambda: learning(learner=functools.partial(sp.UCBVI, costs=np.ones((5, 2))), cost=2), "leave out cost"),
         (lambda: play(Corridor(), [[0, 0, 0, 0]], episodes=0), "episodes must be"),
-        (from_arms, "UCBVI and ULCVI have"),
+        (from_arms, "UCBVI, ULCVI and StationaryUCBVI have"),
     ],
 )
 def test_bad_input(call, message):
