@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RLBERRY := .venv-rlberry
+SOAK := 1800
 
 # make coverage runs these tests, by the names of their files. The compiler hides lines from the tracer, so the core runs
 # as plain Python, with the tests that are quick that way; the laboratory and the service have no compiled functions.
@@ -12,7 +13,7 @@ COVERED_DIGESTS = episodic linear simulate
 COVERED_COMPILED = api claims_report client episodic experiment gym json_body linear off_policy openapi planning statistics theory
 files = $(foreach name,$(1),$(shell find tests -name test_$(name).py))
 
-.PHONY: run test check coverage docs browser postgres bench bench-versions bench-steps bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
+.PHONY: run test soak check coverage docs browser postgres bench bench-versions bench-steps bench-service bench-peers peers worlds mutants figures gallery episodes dist first-run clean
 
 run: $(VENV)/lab
 	@echo "== Running every claim of the paper and judging it (three to four minutes; an interrupted run resumes)"
@@ -24,8 +25,14 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/ruff format --check .
 	@echo "== Types (mypy --strict)"
 	$(BIN)/mypy
-	@echo "== Tests (pytest, on all cores)"
-	$(BIN)/pytest -n auto
+	@echo "== Tests (pytest, on all cores), and beside them two minutes of faults (see make soak)"
+	@mkdir -p build
+	@$(BIN)/python -m tests.serve.soak --seconds 120 --seed 1 > build/soak.log 2>&1 & soak=$$!; \
+	$(BIN)/pytest -n auto; tests=$$?; wait $$soak; faults=$$?; cat build/soak.log; exit $$((tests + faults))
+
+soak: $(VENV)/ready postgres
+	@echo "== Faults of many kinds on SQLite and PostgreSQL, and an audit (half an hour; make soak SOAK=60 for a minute)"
+	$(BIN)/python -m tests.serve.soak --seconds $(SOAK)
 
 check: $(VENV)/ready
 	@echo "== The quick checks: lint, format, types and the tests of the core; no browser, no database, no cluster"

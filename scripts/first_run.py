@@ -15,12 +15,16 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FIRST = """import sparingly as sp
+FIRST = """import time
+began = time.perf_counter()
+import sparingly as sp
 agent = sp.Agent(sp.UCB1(2), budget=100, actions=["small", "large"])
 for i in range(300):
     d = agent.decide()
     if d.ask:
         agent.observe(d, reward=d.action == "large")
+    if i == 0:
+        print(f"the first decision and its answer after {time.perf_counter() - began:.2f} s, import included")
 print(d.action, "after", agent.decisions, "decisions;", agent.ledger)
 agent.save("agent.json")
 """
@@ -32,7 +36,10 @@ STEPS = (  # what is said, and what is typed
     ("Get it", "git clone --quiet SOURCE sparingly"),
     ("An environment of its own", "python3 -m venv env"),
     ("Install the library", "env/bin/pip install --quiet ./sparingly"),
-    ("The first decisions, with nothing compiled yet", "env/bin/python first.py"),
+    (
+        "The first decisions, with nothing compiled yet; the end waits for what is being compiled, and keeps it",
+        "env/bin/python first.py",
+    ),
     ("What a figure needs", "env/bin/pip install --quiet './sparingly[lab]'"),
     ("The first figure", "env/bin/python figure.py"),
     ("How large it all is, in MB", "du -sm env"),
@@ -60,7 +67,7 @@ class Recorder:
         began = time.perf_counter()
         words = ["/bin/sh", "-c", command]
         done = subprocess.run(words, cwd=home, env=settings, capture_output=True, text=True)  # noqa: S603
-        self.say(f"{done.stdout}{done.stderr}# {time.perf_counter() - began:.1f} s\n\n")
+        self.say(f"{done.stdout}{done.stderr if done.returncode else ''}# {time.perf_counter() - began:.1f} s\n\n")
         if done.returncode:
             sys.exit(f"{typed} failed")
 

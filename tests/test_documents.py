@@ -55,6 +55,7 @@ def test_the_table_of_the_readme_is_that_of_the_worlds():
     """`make worlds` writes both; a table that was changed by hand would differ."""
     worlds = (DOCS / "worlds.md").read_text(encoding="utf-8").partition("### Candidates")[2].partition("###")[0]
     theirs = {row[0]: tuple(row[3:6]) for row in rows(worlds)}
+    assert f"the same {rows(worlds)[0][1]} worlds" in " ".join(README.split())
     table = rows(README.partition("<!-- worlds: begin -->")[2].partition("<!-- worlds: end -->")[0])
     assert sorted(tuple(row[1:]) for row in table) == sorted(theirs.values())
     assert tuple(table[0][1:]) == theirs["BalancedMatching"] and "`BalancedMatching`" in table[0][0]

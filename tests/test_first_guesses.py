@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 from decimal import Decimal
 from fractions import Fraction
 
@@ -54,6 +55,10 @@ SAYS = {  # what is tried, and what to write instead
         lambda: (lambda a: a.observe_batch(a.decide_batch(30), [1] * 30))(agent()), "only where its `ask` is true",
     ),
     "explain an id": (lambda: agent().explain(1), r"the decision that decide\(\) has returned"),
+    "simulate a list": (lambda: sp.simulate([0.1, 0.2], sp.UCB1(2), sp.Never(), 1, rounds=9), r"problems\.Arms\(\["),
+    "simulate what has steps": (
+        lambda: sp.simulate(types.SimpleNamespace(step=len), sp.UCB1(2), sp.Never(), 1, rounds=9), "a loop of your own",
+    ),
     "a grant as a text": (lambda: agent().grant("5"), "a grant must be a number"),
 }  # fmt: skip
 

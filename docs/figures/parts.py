@@ -26,6 +26,7 @@ from sparingly.rules import RULES
 HERE = Path(__file__).parent
 RATE = 0.05  # of the rounds may be asked about
 Results = Mapping[str, sp.Simulation]
+GAMES = {"StationaryUCBVI"}  # not for sp.simulate: it acts step by step
 
 
 ARMS = {
@@ -81,11 +82,11 @@ def draw(name: str, results: Results, colour: str) -> Figure:
                 look = {"color": colour, "linewidth": 2.2, "zorder": 3}
             left.plot(result.rounds, result.asked.mean(axis=0), label=name if other == name else None, **look)
             right.plot(result.rounds, result.regret.mean(axis=0), **look)
-        name_lines(right, {other: float(result.regret[:, -1].mean()) for other, result in results.items()})
         low, high = np.quantile(mine.regret, (0.1, 0.9), axis=0)
         right.fill_between(mine.rounds, low, high, color=colour, alpha=0.15, linewidth=0)
         left.set(ylabel="asked so far (mean)", ylim=(0, 1.15 * mine.budget[:, -1].mean()))
         right.set(ylabel="regret (mean, 10–90 % of runs)", ylim=(0, None))
+        name_lines(right, {other: float(result.regret[:, -1].mean()) for other, result in results.items()})
         for axis in (left, right):
             axis.set_xlabel("episode" if name in ("UCBVI", "ULCVI") else "round")
             axis.xaxis.set_major_locator(MaxNLocator(4))
@@ -95,9 +96,30 @@ def draw(name: str, results: Results, colour: str) -> Figure:
     return figure
 
 
+def draw_games(name: str, runs: int = 5, games: int = 1_000, budget: int = 300) -> Figure:
+    """A learner that acts step by step, on FrozenLake: what it asks, and how often it wins."""
+    import sparingly.gym
+
+    results = [sparingly.gym.learn("FrozenLake-v1", budget=budget, episodes=games, seed=s) for s in range(runs)]
+    asked = np.mean([r.asked.cumsum() for r in results], axis=0)
+    wins = np.mean([r.returns.reshape(-1, 50).mean(axis=1) for r in results], axis=0)
+    with matplotlib.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(8.4, 3.1), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        left.axhline(budget, color="0.75", linewidth=4, label="budget", zorder=1)
+        left.plot(np.arange(1, games + 1), asked, color=COLOURS[-1], linewidth=2.2, label=name)
+        right.plot(np.arange(25, games, 50), wins, color=COLOURS[-1], linewidth=2.2)
+        left.set(xlabel="game", ylabel="asked so far (mean)", ylim=(0, 1.3 * budget))
+        right.set(xlabel="game", ylabel="share of games won", ylim=(0, 1))
+        for axis in (left, right):
+            axis.grid(alpha=0.25)
+        left.legend(frameon=False, loc="upper left")
+    return figure
+
+
 def name_lines(axis: Any, ends: Mapping[str, float]) -> None:
     """Name the lines at their right ends, from the lowest up, with room between the names."""
-    room, last = 0.065 * max(ends.values()), -1.0
+    room, last = 0.065 * axis.get_ylim()[1], -1.0
     for name, end in sorted(ends.items(), key=lambda pair: pair[1]):
         last = max(end, last + room)
         axis.annotate(
@@ -113,8 +135,11 @@ def main(names: list[str]) -> None:
     if unknown := set(chosen) - {*rules, *learners}:
         sys.exit(f"there is no {', '.join(sorted(unknown))}; there are {', '.join([*rules, *learners])}")
     by_rule = of_rules() if set(chosen) & set(rules) else {}
-    by_learner = of_learners() if set(chosen) & set(learners) else {}
+    by_learner = of_learners() if set(chosen) & set(learners) - GAMES else {}
     for name in chosen:
+        if name in GAMES:
+            draw_games(name).savefig(HERE / f"part_{name}.png", dpi=120)
+            continue
         results, colour = (by_rule, RULE_COLOURS[name]) if name in rules else (by_learner[name], COLOURS[-1])
         draw(name, results, colour).savefig(HERE / f"part_{name}.png", dpi=120)
 

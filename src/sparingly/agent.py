@@ -52,7 +52,7 @@ class Agent(Roster, Stepping, Teachable):
     Parameters
     ----------
     learner
-        Chooses the actions: UCB1, MOSS, OFUL, UCBVI, StationaryUCBVI or your own.
+        Chooses the actions: UCB1, OFUL, UCBVI, another one of ours, or your own.
     rule
         Decides when to ask.
     budget
@@ -126,15 +126,15 @@ class Agent(Roster, Stepping, Teachable):
         else:
             self.ledger.grant_to(budget)
 
-    def _restore(self, parts: dict[str, Any], awaited: dict[Any, Any], scheduled: int) -> None:
-        """Go on from a saved memory, if everything in it adds up."""
+    def _restore(self, parts: dict[str, Any], awaited: dict[Any, Any] | None, scheduled: int) -> None:
+        """Go on from a saved memory, if everything in it adds up; None: what is awaited was set aside."""
         self._family.restore(parts)
         self.ledger.attach(self._family.account)
-        self._awaited, self._scheduled = awaited, scheduled
-        numbers = [key[0] if isinstance(key, tuple) else key for key in awaited]
+        self._awaited, self._scheduled = awaited or {}, scheduled
+        numbers = [key[0] if isinstance(key, tuple) else key for key in self._awaited]
         if not all(isinstance(number, int) and 1 <= number <= self.decisions for number in numbers):
             raise UnreadableFile("feedback is awaited for a decision that was never made")
-        self._family.check_sums(list(awaited.values()))
+        self._family.check_sums(None if awaited is None else list(awaited.values()))
 
     def _follow_schedule(self, t: int) -> None:
         """Let the budget grow to what the schedule says of round t, or of this moment."""
@@ -339,6 +339,22 @@ class Agent(Roster, Stepping, Teachable):
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
         del self._awaited[number]
+
+    @locked
+    def set_aside(self, id: int) -> float:
+        """Forget what the answer to an ask will need: somebody else keeps it, and gives it back with `expect`.
+
+        So an agent stays small however many asks are open. To keep are the context (the features of the action), the
+        action, and the number that is returned. Not for episodes.
+        """
+        number, ticket = self._ticket_of(id)
+        del self._awaited[number]
+        return cast(float, self._family.note_of(ticket))
+
+    @locked
+    def expect(self, id: int, place: Any, action: int, note: float = 0.0) -> None:
+        """Take back what was set aside: now `observe` or `withdraw` can be called."""
+        self._awaited[id] = self._family.ticket_of(place, action, note)
 
     def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
         """Report what the action of a decision was worth: once, as late as you like, in any order.

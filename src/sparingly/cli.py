@@ -29,6 +29,14 @@ app = typer.Typer(
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results.", show_default=True)]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads to use; all cores by default.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the result, no progress.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="SPARINGLY_DATA", help="A folder for SQLite, one process [default: sparingly-data]."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option("--database", envvar="SPARINGLY_DATABASE", help="The URL of a PostgreSQL database, many processes."),
+]
 
 
 def _show_version(wanted: bool) -> None:
@@ -249,22 +257,37 @@ def sweep(
 
 @app.command()
 def serve(
-    data: Annotated[
-        Path | None, typer.Option("--data", help="A folder for SQLite, one process [default: sparingly-data].")
-    ] = None,
-    database: Annotated[
-        str | None,
+    data: Data = None,
+    database: Database = None,
+    host: Annotated[
+        str, typer.Option("--host", envvar="SPARINGLY_HOST", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", envvar="SPARINGLY_PORT", min=0, max=65_535, help="0 takes any free one.")
+    ] = 8000,
+    token_file: Annotated[
+        Path | None,
         typer.Option(
-            "--database", envvar="SPARINGLY_DATABASE", help="The URL of a PostgreSQL database, many processes."
+            "--token-file", envvar="SPARINGLY_TOKEN_FILE", help="A file with the token that may do everything."
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes any free one.")] = 8000,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="A file with the token that callers must have.")
-    ] = None,
     paused: Annotated[
-        bool, typer.Option("--paused", help="Pause every agent first: after the restore of an older copy.")
+        bool,
+        typer.Option(
+            "--paused", envvar="SPARINGLY_PAUSED", help="Pause every agent first: after the restore of an older copy."
+        ),
+    ] = False,
+    keep_payloads: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-payloads",
+            envvar="SPARINGLY_KEEP_PAYLOADS",
+            min=0.0,
+            help="Days until the payload of a decision is erased; for ever by default.",
+        ),
+    ] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", envvar="SPARINGLY_LOG_REQUESTS", help="Log a line for every request.")
     ] = False,
 ) -> None:
     """Run the decision service: HTTP, durable, never beyond the budget. Its page is at the address it prints.
@@ -280,7 +303,46 @@ def serve(
     except ImportError as error:
         raise MissingExtra(f"the service ({error.name} is missing)", "serve") from None
 
-    run.serve(data, database, host, port, token_file, paused)
+    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests)
+
+
+@app.command()
+def verify(data: Data = None, database: Database = None) -> None:
+    """Check every log in a store: its checksums, its counters, and what has become of each decision.
+
+    It changes nothing, and may run beside the service. What is wrong is told line by line, and the exit code is 1. The
+    service does the same by itself at its start and once a day.
+
+    Examples:
+
+        sparingly verify --data sparingly-data
+    """
+    from sparingly.serve import store_commands
+
+    raise typer.Exit(store_commands.verify(data, database))
+
+
+@app.command()
+def migrate(
+    data: Data = None,
+    database: Database = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, say how it went, and undo it.")] = False,
+    backup: Annotated[
+        Path | None, typer.Option("--backup", help="SQLite: copy the database to this new file first.")
+    ] = None,
+    no_backup: Annotated[bool, typer.Option("--no-backup", help="There is a backup already.")] = False,
+) -> None:
+    """Bring a store that an older release has made up to date. Stop the service first.
+
+    Examples:
+
+        sparingly migrate --data sparingly-data --dry-run
+
+        sparingly migrate --data sparingly-data --backup before.sqlite
+    """
+    from sparingly.serve import store_commands
+
+    store_commands.migrate(data, database, dry_run, backup, no_backup)
 
 
 @app.command()

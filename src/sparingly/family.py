@@ -263,11 +263,12 @@ class BaseFamily:
         counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
         return counts.copy()
 
-    def check_counts(self, cells: Iterable[int], prices: NDArray[np.int64]) -> None:
-        """Refuse counts and a ledger that do not add up with the cells for which answers are awaited."""
+    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
+        """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
         counts = self.memory.counts
-        awaited = np.bincount(list(cells), minlength=counts.size)
-        if not (counts["asked"] == counts["answered"] + awaited).all():
+        open_asks = counts["asked"] - counts["answered"]
+        wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
+        if wrong.any():
             raise UnreadableFile("asks, answers and awaited decisions do not add up")
         check_spending(self.account, prices, counts["asked"])
 

@@ -246,8 +246,8 @@ class Family(Protocol):
         ...
 
     def restore(self, parts: dict[str, Any]) -> None: ...
-    def check_sums(self, tickets: list[Any]) -> None:
-        """Refuse a restored memory that does not add up, given all that is awaited."""
+    def check_sums(self, tickets: list[Any] | None) -> None:
+        """Refuse a restored memory that does not add up, given all that is awaited; None: that is not known."""
         ...
 
 

@@ -43,8 +43,11 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     _write(Path(path), dumps(agent))
 
 
-def dumps(agent: Agent, check: bool = True) -> str:
-    """An agent as text, from which `loads` makes it again; without `check`, shorter, and nobody has tried."""
+def dumps(agent: Agent, check: bool = True, awaited: bool = True) -> str:
+    """An agent as text, from which `loads` makes it again; without `check`, shorter, and nobody has tried.
+
+    Without `awaited`, what the answers to come will need is kept by somebody else: see `Agent.set_aside`.
+    """
     body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -53,7 +56,7 @@ def dumps(agent: Agent, check: bool = True) -> str:
         "schedule": None if agent.schedule is None else _describe(agent.schedule),
         "scheduled": agent._scheduled,
         "memory": agent._family.parts(),
-        "awaited": [[number, ticket] for number, ticket in agent._awaited.items()],
+        "awaited": [[number, ticket] for number, ticket in agent._awaited.items()] if awaited else None,
     }
     body |= {name: given for name in NAMED if (given := getattr(agent, name)) is not None}
     plain = _encode(body)
@@ -168,7 +171,8 @@ def _rebuild(body: dict[str, Any], types: dict[str, type]) -> Agent:
     agent = Agent(_restore_part(body["learner"], types), _restore_part(body["rule"], types), 0.0, seed=0, **named)
     if body["schedule"] is not None:
         agent.schedule = _restore_part(body["schedule"], types)
-    awaited = {_hashable(number): _hashable(ticket) for number, ticket in body["awaited"]}
+    kept = body["awaited"]
+    awaited = None if kept is None else {_hashable(number): _hashable(ticket) for number, ticket in kept}
     agent._restore(body["memory"], awaited, int(body["scheduled"]))
     return agent
 

@@ -10,6 +10,7 @@ TWO_ARMS = f"{BALANCED}::test_two_arms_by_hand"
 ATTACKS = (TWO_ARMS, f"{BALANCED}::test_random_attacks")
 ROWS = (f"{BALANCED}::test_one_direction_by_hand", f"{BALANCED}::test_features_under_attack")
 EPISODES = (f"{BALANCED}::test_random_attacks",)
+CHANGES = ("properties/test_changing_actions.py::test_the_budget_holds_and_nothing_is_refused",)
 PARTS = f"{BALANCED}::test_both_parts_grow_with_the_budget"
 
 MUTANTS = (
@@ -184,5 +185,23 @@ MUTANTS = (
         "rate = (free - state.first) / max(state.seen, 1)", "rate = free / max(state.seen, 1)",
         "what was there from the start counts as coming in",
         (f"{BALANCED}::test_which_rounds_the_free_part_pays_for",),
+    ),
+    Mutant(
+        "shares/not-shared", "rule", "tabular/round.py",
+        "left, granted = granted - spent, budget_in_shares(m)", "left, granted = granted - spent, granted",
+        "after a change rules see the whole budget, in place of the shares that are left",
+        CHANGES,
+    ),
+    Mutant(
+        "shares/sunk", "rule", "tabular/shares.py",
+        "m.shares[0].sunk = m.account[0].spent - paid", "m.shares[0].sunk = 0",
+        "what was spent on retired cells is shared out once more",
+        CHANGES,
+    ),
+    Mutant(
+        "shares/floor", "rule", "tabular/shares.py",
+        "if m.before[cell] <= floor:", "if m.before[cell] < floor:",
+        "the cells at the floor itself cost nothing on the way up",
+        CHANGES,
     ),
 )  # fmt: skip

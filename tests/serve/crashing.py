@@ -10,10 +10,12 @@ import ctypes
 import http.client
 import itertools
 import json
+import mmap
 import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -26,6 +28,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sparingly.serve.store import StorageError
 from tests.serve.serving import without_notices
 
 ROOT = Path(__file__).parents[2]
@@ -65,13 +68,63 @@ def _live(run: Any, wanted: dict[str, Any]) -> None:
     ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
     try:
         data = None if wanted["data"] is None else Path(wanted["data"])
-        run.serve_from(run.open_store(data, wanted["database"]), "127.0.0.1", wanted["port"])
+        store = run.make_store(data, wanted["database"])
+        if wanted["faults"] is not None:
+            Faults(Path(wanted["faults"])).befall(store)
+        store.open()
+        run.serve_from(store, "127.0.0.1", wanted["port"])
         os._exit(0)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
         print(f"died {wanted['port']}", flush=True)
         os._exit(1)
+
+
+class Faults:
+    """What the processes of a nursery suffer from together: a clock that is ahead, a disk that is slow or full."""
+
+    NAMES = ("ahead", "slow", "full")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.exists():
+            path.write_bytes(bytes(24))
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 24)
+
+    def get(self, name: str) -> float:
+        return float(struct.unpack_from("d", self._shared, 8 * self.NAMES.index(name))[0])
+
+    def set(self, **values: float) -> None:
+        for name, value in values.items():
+            struct.pack_into("d", self._shared, 8 * self.NAMES.index(name), value)
+
+    def clear(self) -> None:
+        self.set(ahead=0.0, slow=0.0, full=0.0)
+
+    def befall(self, store: Any) -> None:
+        """Let a store suffer from them. SQLite finds no more pages; for PostgreSQL what is written is refused here."""
+        clock, commit, run_many, begin = store.clock, store.commit, store.run_many, store.begin
+        store.clock = store.time.clock = lambda: clock() + round(self.get("ahead") * 1_000_000)
+
+        def slow_commit() -> None:
+            time.sleep(self.get("slow"))
+            commit()
+
+        def full_begin(names: Any) -> Any:
+            found = begin(names)
+            if store.inline:
+                pages = 1 if self.get("full") else 2**30
+                store.run(f"PRAGMA max_page_count = {pages}")
+            return found
+
+        def full_run_many(sql: str, rows: Any) -> None:
+            if self.get("full") and not store.inline:
+                raise StorageError("No space left on device")
+            run_many(sql, rows)
+
+        store.commit, store.begin, store.run_many = slow_commit, full_begin, full_run_many
 
 
 # What a test does with it.
@@ -104,9 +157,13 @@ class Life:
 class Nursery:
     """The forking process and its children: `bear` starts a service, `kill` ends it without a warning."""
 
-    def __init__(self, process: subprocess.Popen[str], errors: Path, data: Path | None, database: str | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], errors: Path, data: Path | None, database: str | None,
+        faults: Faults | None = None,
+    ) -> None:  # fmt: skip
         self.process, self.errors = process, errors
         self.store = {"data": None if data is None else str(data), "database": database}
+        self.store["faults"] = None if faults is None else str(faults.path)
         self.lives: dict[int, Life] = {}
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -150,7 +207,9 @@ class Nursery:
 
 
 @contextmanager
-def nursery(folder: Path, data: Path | None = None, database: str | None = None) -> Iterator[Nursery]:
+def nursery(
+    folder: Path, data: Path | None = None, database: str | None = None, faults: Faults | None = None
+) -> Iterator[Nursery]:
     """A nursery whose children work on one store; afterwards all are dead. What they complain about is in `errors`."""
     errors = folder / "errors"
     # Threads do not survive a fork; and lines of many processes must come through one pipe in one piece.
@@ -160,7 +219,7 @@ def nursery(folder: Path, data: Path | None = None, database: str | None = None)
             [sys.executable, "-m", "tests.serve.crashing"], cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=complaints,
         )  # fmt: skip
-    made = Nursery(process, errors, data, database)
+    made = Nursery(process, errors, data, database, faults)
     try:
         yield made
     finally:

@@ -417,7 +417,7 @@ for title, document in {
     "no learner": {"actions": ["a", "b"]},
     "learner a word": {"learner": "UCB1", "actions": ["a", "b"]},
     "learner without a type": {"learner": {}, "actions": ["a", "b"]},
-    "unknown learner": {"learner": {"type": "Thompson"}, "actions": ["a", "b"]},
+    "unknown learner": {"learner": {"type": "EXP3"}, "actions": ["a", "b"]},
     "learner with a field of another": {"learner": {"type": "UCB1", "dim": 2}, "actions": ["a", "b"]},
     "unknown field": ARMS | {"colour": "red"},
     "UCB1 without actions": {"learner": {"type": "UCB1"}},
@@ -556,7 +556,7 @@ attack(
 
 # Methods and paths.
 for method, target in [
-    ("POST", "/v1/agents"), ("PUT", "/v1/agents"), ("DELETE", "/v1/agents"), ("PATCH", "/v1/agents/stars"),
+    ("POST", "/v1/agents"), ("PUT", "/v1/agents"), ("DELETE", "/v1/agents"), ("PATCH", "/v1/agents"),
     ("POST", "/v1/agents/stars"), ("PUT", DECIDE), ("DELETE", f"{DECIDE}/open"), ("PUT", FEEDBACK), ("GET", FEEDBACK),
     ("GET", f"{DECIDE}/held/activate"), ("GET", f"{DECIDE}/held/release"), ("GET", "/v1/agents/stars/grants"),
     ("GET", "/v1/agents/stars/pause"), ("GET", "/v1/agents/stars/resume"), ("POST", "/v1/agents/stars/asks"),

@@ -21,7 +21,7 @@ import pytest
 
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
-from sparingly.serve.store import SWEEP
+from sparingly.serve.store import SWEEP, VERSION
 from tests.serve.inside import AGENT, inside
 from tests.serve.postgres import postgres
 from tests.serve.serving import call, serving
@@ -366,5 +366,5 @@ def test_the_schema_is_made_once(postgres):
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT name, value FROM meta ORDER BY name").fetchall() == [
             ("checked", 0),
-            ("version", 1),
+            ("version", VERSION),
         ]

@@ -154,7 +154,8 @@ def test_an_agent_that_cannot_be_loaded_takes_nobody_along(make, gate):
         store.close()
         async with inside(make()) as made:
             large, small = await asyncio.gather(made.decide("large", "f"), made.decide("small", "f"))
-            assert large.status_code == 500 and small.json()["ask"]
+            assert large.status_code == 503 and small.json()["ask"]
+            assert "do not agree with its log" in large.json()["detail"]
 
     run(scenario())
 

@@ -18,13 +18,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from sparingly.saving import dumps
 from sparingly.serve import writer
 from sparingly.serve.app import Service
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.postgres import PostgresStore
+from sparingly.serve.queries import read_agents, read_answers, read_log
 from sparingly.serve.sqlite import SqliteStore
-from sparingly.serve.store import read_agents, read_log
 from tests.serve.model import Model, Refused
 from tests.serve.postgres import server
 
@@ -225,12 +224,13 @@ class Machine(RuleBasedStateMachine):
         with self.driver.services[0].store.reader() as read:
             row = read_agents(read, self.name)[0]
             records = list(read_log(read, row.id, 0, row.seq))
+            read_answers(read, row.id, records)
         assert [record.seq for record in records] == list(range(1, row.seq + 1))
         assert all(record.spent + record.held <= record.granted for record in records)
         replayed = LiveAgent.load(row)
         replayed.apply(records)
         live = self.driver.services[0].writer.live_agent(row)
-        assert dumps(replayed.agent) == dumps(live.agent)
+        assert replayed.snapshot() == live.snapshot()
         assert (replayed.agent.ledger.spent, replayed.agent.decisions) == ((row.spent + row.held) / 1e6, row.decisions)
 
 

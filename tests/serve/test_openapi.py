@@ -82,7 +82,7 @@ def before_call(context, case, kwargs):
         case.body = fitting(case.body)
     elif case.method == "PATCH" and isinstance(case.body, dict):  # what stands in the document, but not of this agent
         case.path_parameters["name"], case.body = "cases", {"granted": case.body.get("granted")}
-    elif "name" in case.path_parameters and case.method != "DELETE":
+    elif "name" in case.path_parameters and case.method != "DELETE" and case.path.startswith("/v1/agents"):
         name = case.path_parameters["name"] = list(AGENTS)[lot // 8 % 3]
         if "event_id" in case.path_parameters:
             case.path_parameters["event_id"] = EVENTS[lot // 24 % 3]
@@ -140,6 +140,13 @@ FINE = {
     f"GET {AGENT}/estimates": ({"name": "cases"}, {"context": "x"}, None),
     f"GET {AGENT}/history": ({"name": "cases"}, {"points": 5}, None),
     f"GET {AGENT}/log": ({"name": "cases"}, {"format": "parquet"}, None),
+    f"POST {EVENT}/erase": ({"name": "lines", "event_id": "open"}, {}, {}),
+    "GET /v1/me": ({}, {}, None),
+    "POST /v1/tokens": ({}, {}, {"name": "reader", "scopes": ["read"], "agents": ["l*"], "lasts": 60, "rate": 5}),
+    "POST /v1/tokens/{name}/rotate": ({"name": "reader"}, {}, {"keep_old": 10}),
+    "GET /v1/tokens": ({}, {}, None),
+    "DELETE /v1/tokens/{name}": ({"name": "reader"}, {}, None),
+    "GET /v1/audit": ({}, {"limit": 2}, None),
     "GET /v1/clock": ({}, {}, None),
     "POST /v1/clock/confirm": ({}, {}, lambda: {"now": datetime.now(UTC).isoformat()}),
     "GET /healthz": ({}, {}, None),

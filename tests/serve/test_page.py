@@ -616,3 +616,32 @@ def test_the_files_keep_to_the_rules(path):
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
     if path.suffix == ".html":
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text)
+
+
+def test_a_link_for_somebody_who_answers(browser, tmp_path):
+    """It opens the answers, works without the token of the service, leaves the address, and leads nowhere else."""
+    token = "a-token-of-the-tests-0123456789"
+    secret = tmp_path / "token"
+    secret.write_text(token)
+    secret.chmod(0o600)
+    with serving("--data", str(tmp_path / "data"), "--token-file", str(secret)) as url:
+        body = {"learner": {"type": "UCB1"}, "actions": ["only"], "budget": {"initial": 20.0}}
+        for name in ("labels", "other"):
+            assert call("PUT", f"{url}/v1/agents/{name}", body, token)[0] == 201
+        assert call("POST", f"{url}/v1/agents/labels/decisions", {"event_id": "q", "payload": "good?"}, token)[0] == 200
+        wanted = {"name": "ada", "scopes": ["answer"], "agents": ["labels"]}
+        status, made = call("POST", f"{url}/v1/tokens", wanted, token)
+        assert status == 201 and len(made["links"]) == 1
+        with visited(browser, url, made["links"][0], expected="403") as page:
+            see(page, "good?")
+            assert made["token"] not in page.url and made["token"] not in page.content()
+            expect(page.get_by_role("navigation")).to_be_hidden()
+            page.keyboard.press("y")
+            page.keyboard.press("Enter")
+            see(page, "No open asks")
+            page.reload()  # the token is kept for as long as the tab is open
+            see(page, "No open asks")
+            go(page, "agents/other")
+            expect(page.locator("#connection")).to_contain_text("is not for this agent")
+        answered = call("GET", f"{url}/v1/agents/labels/decisions/q", token=token)[1]
+        assert answered["reward"] == 1.0

@@ -91,6 +91,17 @@ FORMULAS: Mapping[str, Formulas] = {
             r" + \frac{\mathbb{E}[\bar V - \underline{V}]}{16H}",
         ),
     ),
+    "StationaryUCBVI": (
+        (
+            "It plans for k steps to go, with one model for all steps. G is the most that k steps can return:",
+            r"Q_k(s,a) = \min\left(G_k,\ \bar r + b^r + \mathbb{E}\,V_{k-1} + b^p\right), \qquad V_k = \max_a Q_k",
+        ),
+        (
+            "The bonus for transitions; R is how far apart returns can lie:",
+            r"b^p = \max\left(\text{scale}\cdot\sqrt{8\,\text{Var}(V_{k-1})\,L/n},"
+            r"\ \text{slack}\cdot\frac{28\,R\,L}{3\,n}\right)",
+        ),
+    ),
     "BalancedMatching": (
         (
             "A share of the budget is a reserve. From it every cell gets its asks, whatever an adversary does:",

@@ -19,6 +19,9 @@ WORLDS = {
 }
 
 
+GAMES = {"StationaryUCBVI": "FrozenLake of Gymnasium, 300 asks for 1,000 games; 5 runs."}
+
+
 class Part(SphinxDirective):
     """Written as ```{part} ExactMatching```."""
 
@@ -39,7 +42,8 @@ class Part(SphinxDirective):
         for words, formula in FORMULAS[name]:
             made.append(paragraph(self, words))
             made.append(nodes.math_block(formula, formula))
-        made += self._figure(name, WORLDS[where[0]] if learner else WORLDS["tabular"], learner)
+        world = GAMES.get(name) or (WORLDS[where[0]] if learner else WORLDS["tabular"])
+        made += self._figure(name, world, learner)
         rows = [(f"`{f.name}`", _default(f), _type(f)) for f in fields(part) if f.init]
         if rows:
             made.append(table(self, ("parameter", "default", "type"), rows))

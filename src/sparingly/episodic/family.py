@@ -362,8 +362,10 @@ class EpisodicFamily(BaseFamily):
         if not all(fine):
             raise UnreadableFile("a number is out of its range")
 
-    def check_sums(self, tickets: list[Any]) -> None:
+    def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
+        if tickets is None:
+            raise UnreadableFile("what is awaited of episodes cannot be kept elsewhere")
         counts = self.memory.counts
         for cell in tickets:
             if not 0 <= cell < counts.size:

@@ -186,9 +186,18 @@ class LinearFamily(BaseFamily):
 
     def _ticket(self, context: Floats, action: int) -> Floats:
         """The features of an action, its price in millionths behind them, (d + 1,); for a reserve its gain as well."""
+        gain = float(self.memory.pace.state["last_gain"][0]) if self.pair.paced else 0.0
+        return self.ticket_of(context[action], action, gain)
+
+    def note_of(self, ticket: Floats) -> float:
+        """What is not known of a ticket from its features and its action: the gain of the ask, for a reserve."""
+        return float(ticket[-1]) if self.pair.paced else 0.0
+
+    def ticket_of(self, row: Any, action: int, note: float) -> Floats:
+        """The ticket of an ask about an action with these features."""
         prices = self.memory.price
-        ticket = np.append(context[action], float(prices[action if prices.size > 1 else 0]))
-        return np.append(ticket, self.memory.pace.state["last_gain"][0]) if self.pair.paced else ticket
+        price = float(prices[action if prices.size > 1 else 0])
+        return np.array([*row, price, note] if self.pair.paced else [*row, price], dtype=np.float64)
 
     def _row_of(self, ticket: Floats) -> Floats:
         """The features of a ticket."""
@@ -313,10 +322,10 @@ class LinearFamily(BaseFamily):
     def _ellipsoids(self) -> tuple[tuple[str, Ellipsoid], ...]:
         return (("known", self.memory.known), ("asked", self.memory.asked))
 
-    def check_sums(self, tickets: list[Any]) -> None:
+    def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse a ledger that does not add up, and tickets that are none."""
         check_spending(self.account, [], [])
-        for x in tickets:
+        for x in tickets or ():
             if x.shape != (self.learner.dim + 1 + self.pair.paced,) or not np.isfinite(x).all():
                 raise UnreadableFile(f"the features of an awaited decision are not {self.learner.dim} finite numbers")
             if x[self.learner.dim] not in self.memory.price:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import re
 import tempfile
 import time
@@ -17,7 +16,9 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import contract, export, metrics, openapi, static, store, views
+from sparingly.serve import chain, contract, export, metrics, openapi, queries, static, store, views
+from sparingly.serve.access import ANYBODY, Access
+from sparingly.serve.batch import Batch, Command
 from sparingly.serve.changes import roster, stored_body
 from sparingly.serve.clock import TOLERANCE
 from sparingly.serve.connections import Connections
@@ -45,6 +46,7 @@ from sparingly.serve.http import (
     Send,
     bare_json_response,
     json_response,
+    request_id,
 )
 from sparingly.serve.http_errors import (
     Conflict,
@@ -58,12 +60,13 @@ from sparingly.serve.http_errors import (
 )
 from sparingly.serve.records import AGENT_COLUMNS, AgentRecord
 from sparingly.serve.routes import routes
-from sparingly.serve.writer import Batch, Command, Writer
+from sparingly.serve.watch import Watch
+from sparingly.serve.writer import Writer
 from sparingly.version import __version__
 
 NAME, ID = re.compile(contract.NAME), re.compile(contract.ID)
 LOCAL = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
-MINUTE = 60.0
+MINUTE, TOKENS_EVERY = 60.0, 2.0
 T = TypeVar("T")
 log = structlog.get_logger("sparingly")
 
@@ -76,11 +79,14 @@ class Service:
 
     def __init__(
         self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False,
-        connections: Connections | None = None,
+        connections: Connections | None = None, token_file: Path | None = None, keep_payloads: float | None = None,
+        log_requests: bool = False,
     ) -> None:  # fmt: skip
-        self.store, self.token, self.paused = opened, token, paused
+        self.keep_payloads, self.log_requests = keep_payloads, log_requests  # seconds; None: for ever
+        self.store, self.access, self.paused = opened, Access(token, token_file), paused
         self.connections = Connections() if connections is None else connections
         self.writer = Writer(opened, timeout)
+        self.watch = Watch(opened, self.writer)
         self.metrics = metrics.Metrics(self)
         self._readers = ThreadPoolExecutor(4, "sparingly-reader")
         self._exporters = ThreadPoolExecutor(2, "sparingly-export")  # a long export must not block other reads
@@ -107,20 +113,57 @@ class Service:
         if self.paused:
             await self.writer.pause_all()
         await self.writer.start()
-        self._due_task = asyncio.create_task(self._look_for_due_asks())
+        await self.read_tokens()
+        self._own_tasks = [asyncio.create_task(self._look_for_due_asks()), asyncio.create_task(self.watch.run())]
+        self._own_tasks.append(asyncio.create_task(self._look_for_tokens()))
 
     async def _look_for_due_asks(self) -> None:
         """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
         while True:
-            with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-                self.writer.expect(await self._read(store.read_due), await self._read(store.read_deleted))
-                self.writer.note_damage(await self._read(store.read_damaged))
+            await self._look_once()
             await asyncio.sleep(MINUTE)
+
+    async def _look_once(self) -> None:
+        with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
+            self.writer.expect(await self._read(queries.read_due), await self._read(queries.read_deleted))
+            self.writer.note_damage(await self._read(queries.read_damaged))
+            if self.keep_payloads is not None:
+                before = self.store.time.now() - round(self.keep_payloads * 1_000_000)
+                for name in await self._read(queries.read_with_old, before):
+                    await self._erase_old(name, before)
+
+    async def _erase_old(self, name: str, before: int) -> None:
+        """Erase the payloads of decisions from before this time, a slice in each transaction."""
+
+        def work(batch: Batch) -> bool:
+            live = batch.live_agent(name)
+            erased = self.store.erase_old(live.record, before)
+            if erased is not None:
+                live.note_erased(*erased)
+            return erased is not None
+
+        with contextlib.suppress(HttpError):  # deleted meanwhile, damaged or cold: the next look comes
+            while await self.writer.submit(Command(name, work)):
+                pass
+
+    async def _look_for_tokens(self) -> None:
+        """Follow what other processes do with tokens."""
+        while True:
+            await asyncio.sleep(TOKENS_EVERY)
+            with contextlib.suppress(RuntimeError):  # the service is stopping
+                await self.read_tokens()
+
+    async def read_tokens(self) -> None:
+        """Take over the tokens of the store; those that are known stay if it cannot be read."""
+        with contextlib.suppress(Unavailable):
+            self.access.take(await self._read(queries.read_tokens), self.store.time.now())
 
     async def stop(self) -> None:
         """Finish the requests in progress, and close the store."""
-        self._due_task.cancel()
-        await asyncio.gather(self._due_task, return_exceptions=True)
+        for task in self._own_tasks:
+            task.cancel()
+        await asyncio.gather(*self._own_tasks, return_exceptions=True)
+        self.watch.stop()
         await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -143,12 +186,22 @@ class Service:
         except HttpError as error:
             response = _error_response(error, path)
         except Exception as error:
-            log.error("a request failed", path=path, exc_info=error)
+            about = {"request_id": request.id.decode() if request else "", "path": path}
+            log.error("a request failed", **about, exc_info=error)
             response = _error_response(InternalError("this should not have happened; the log has the details"), path)
+        name = request_id(scope) if request is None else request.id
+        response.headers = (*response.headers, (b"x-request-id", name))
         if request is None or request.unread:  # do not read on for an answer that is known already
             response.headers = (*response.headers, (b"connection", b"close"))
         await _send(send, response, receive)
-        self.metrics.served(scope["method"], label, response.status, time.perf_counter() - started)
+        took = time.perf_counter() - started
+        self.metrics.served(scope["method"], label, response.status, took)
+        if self.log_requests:
+            who = getattr(getattr(request, "caller", None), "name", "")
+            log.info(
+                "request", request_id=name.decode(), method=scope["method"], path=path[:200], status=response.status,
+                milliseconds=round(1_000 * took, 3), who=who,
+            )  # fmt: skip
 
     def _route(self, request: Request, raw_path: bytes) -> Route:
         """The route of a request, if its caller is authorized. Others cannot tell which guarded paths exist."""
@@ -158,14 +211,17 @@ class Service:
             self._authorize(request, guarded=True)
             raise
         self._authorize(request, route.guarded)
+        if route.guarded:
+            self.access.check(request.caller, request, route)
         return route
 
     def _authorize(self, request: Request, guarded: bool) -> None:
         """Check the token if the service has one; otherwise check that the request is for a local host name."""
-        if self.token is not None:
-            if guarded and not self._has_token(request):
-                raise Unauthorized("send the header `authorization: Bearer TOKEN` with the token of this service")
+        if self.access.token is not None:
+            if guarded:
+                request.caller = self.access.identify(request, self.store.time.now())
             return
+        request.caller = ANYBODY
         host = request.header(b"host") or b""
         if not LOCAL.fullmatch(host):
             shown = host[:80].decode("latin-1")
@@ -174,10 +230,13 @@ class Service:
         if origin is not None and origin.lower() != b"http://" + host.lower():
             raise MisdirectedRequest("without a token no page from elsewhere is answered")
 
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, given = (request.header(b"authorization") or b"").partition(b" ")
-        right = self.token is None or hmac.compare_digest(given.strip(b" "), self.token.encode())
-        return right and (self.token is None or scheme.lower() == b"bearer")
+    def _may_know(self, request: Request) -> bool:
+        """Whether to tell a caller details of what is wrong, such as paths and names of agents."""
+        try:
+            caller = self.access.identify(request, self.store.time.now())
+        except Unauthorized:
+            return False
+        return caller.agents is None and not caller.scopes.isdisjoint(("read", "administer"))
 
     # Helpers for the handlers.
 
@@ -209,6 +268,7 @@ class Service:
         name = request.parts[2]
         if not NAME.match(name):
             raise _no_agent(name)
+        about |= {"who": request.caller.name, "request_id": request.id}
         return self.writer.submit(Command(name, work, **about))
 
     # Agents.
@@ -222,6 +282,8 @@ class Service:
 
         def work(batch: Batch) -> tuple[contract.Agent, int]:
             created = name not in batch.found and batch.create(_new_agent(name, body, batch.now))
+            if created:
+                batch.note("agent made", name)
             record = batch.live_agent(name).record
             known = roster(record.body)
             if not created and body not in (known.body, known.first):
@@ -249,9 +311,10 @@ class Service:
         query = request.query()
         if query["after"] and not NAME.match(query["after"]):
             raise Unprocessable("after must be the name of an agent: the `next` of the last page")
-        records, more = await self._read(store.read_agent_page, query["after"], query["limit"])
+        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"])
         now, next_page = self.store.time.now(), records[-1].name if more else None
-        return json_response(contract.AgentList([views.agent(record, now) for record in records], next_page))
+        shown = [views.agent(record, now) for record in records if request.caller.reaches(record.name)]
+        return json_response(contract.AgentList(shown, next_page))
 
     async def get_agent(self, request: Request) -> Response:
         record, _ = await self._stored_agent(request)
@@ -261,7 +324,12 @@ class Service:
         name = request.parts[2]
         if request.query()["confirm"] != name:
             raise Unprocessable(f"to delete {name} with all of its records for ever, add ?confirm={name}")
-        await self._submit(request, lambda batch: batch.delete(name))
+
+        def work(batch: Batch) -> None:
+            batch.delete(name)
+            batch.note("agent deleted", name)
+
+        await self._submit(request, work)
         return json_response(contract.Deleted(name))
 
     async def post_pause(self, request: Request) -> Response:
@@ -318,6 +386,9 @@ class Service:
 
         return json_response(await self._submit(request, work, event_id=event_id))
 
+    async def post_erase(self, request: Request) -> Response:
+        return await self._lease(request, "erase")
+
     async def post_grant(self, request: Request) -> Response:
         body = await request.body(GrantBody)
         name = request.parts[2]
@@ -342,12 +413,12 @@ class Service:
         query = request.query()
         record, body = await self._stored_agent(request)
         payload = query["payload"] == "true"
-        found = await self._read(store.read_decisions, record.id, query["before"], query["limit"], payload)
+        found = await self._read(queries.read_decisions, record.id, query["before"], query["limit"], payload)
         return json_response(views.events(record.name, body, *found))
 
     async def get_decision(self, request: Request) -> Response:
         record, body = await self._stored_agent(request)
-        found = await self._read(store.read_decision, record.id, _event_id(request))
+        found = await self._read(queries.read_decision, record.id, _event_id(request))
         if found is None:
             raise NotFound(f"agent {record.name} has made no decision with this event_id")
         return json_response(views.event(record.name, body, found))
@@ -355,7 +426,7 @@ class Service:
     async def get_asks(self, request: Request) -> Response:
         query = request.query()
         record, body = await self._stored_agent(request)
-        found = await self._read(store.read_asks, record.id, query["status"], query["after"], query["limit"])
+        found = await self._read(queries.read_asks, record.id, query["status"], query["after"], query["limit"])
         return json_response(views.events(record.name, body, *found))
 
     async def get_estimates(self, request: Request) -> Response:
@@ -369,7 +440,7 @@ class Service:
         points = request.query()["points"]
         record, _ = await self._stored_agent(request)
         places = views.places(record.seq, points)
-        counters = await self._read(store.read_counters, record.id, places) if places else []
+        counters = await self._read(queries.read_counters, record.id, places) if places else []
         return json_response(views.history(record, counters, self.store.time.now()))
 
     async def get_log(self, request: Request) -> Response:
@@ -415,8 +486,9 @@ class Service:
                     "trusted again by itself then"
                 )
             self.store.confirm_clock()
+            batch.note("clock confirmed", views.time_of(shown))
 
-        await self.writer.submit(Command("", work))
+        await self.writer.submit(Command("", work, who=request.caller.name))
         return await self.get_clock(request)  # after the commit, so that it is followed
 
     async def get_health(self, request: Request) -> Response:
@@ -428,23 +500,25 @@ class Service:
                 await self.writer.submit(Command("", lambda batch: self.store.touch(batch.now)))
         except (Unavailable, TimeoutError):
             reason = self.writer.storage_error or "the storage is slow"
-            if not self._has_token(request):
+            if not self._may_know(request):
                 reason = "the storage is in doubt"  # details, such as paths, only for callers with the token
             return json_response(contract.Health("unavailable", __version__, reason), 503)
-        if self.writer.damaged or not self.writer.alive:
+        damaged = self.writer.damaged | set(self.writer.broken)
+        if damaged or not self.writer.alive or any(task.done() for task in self._own_tasks):
             reason = "a task has ended; restart the service"
-            if self.writer.damaged:
-                names = ", ".join(sorted(self.writer.damaged)[:5]) if self._has_token(request) else "some agents"
+            if damaged:
+                names = ", ".join(sorted(damaged)[:5]) if self._may_know(request) else "some agents"
                 reason = f"{names}: the counters do not agree with the log; see the guide to deployment, Damage"
             return json_response(contract.Health("unavailable", __version__, reason), 503)
         return json_response(contract.Health("ok", __version__))
 
     async def get_metrics(self, request: Request) -> Response:
+        query = request.query()
         try:
-            await self._read(self.metrics.read_agents, timeout=1.0)
+            found = await self._read(self.metrics.read_agents, query["after"], query["agents"], timeout=1.0)
         except Unavailable:
-            self.metrics.agents = ()  # show the counters of the process anyway
-        return Response(self.metrics.text(), kind=metrics.KIND)
+            found = [], 0  # show the counters of the process anyway
+        return Response(self.metrics.text(*found), kind=metrics.KIND)
 
     async def get_document(self, request: Request) -> Response:
         return Response(self.static.document)
@@ -459,9 +533,9 @@ class Service:
         return self.static.file(request.parts[1])
 
 
-def agent_named(read: store.Select, name: str) -> AgentRecord:
+def agent_named(read: queries.Select, name: str) -> AgentRecord:
     """The stored agent of this name, or NotFound."""
-    records = store.read_agents(read, name) if NAME.match(name) else []
+    records = queries.read_agents(read, name) if NAME.match(name) else []
     if not records:
         raise _no_agent(name)
     return records[0]
@@ -470,7 +544,9 @@ def agent_named(read: store.Select, name: str) -> AgentRecord:
 def _new_agent(name: str, body: AgentBody, now: int) -> AgentRecord:
     zero: dict[str, Any] = dict.fromkeys(AGENT_COLUMNS, 0)
     text, initial = msgspec.json.encode(body).decode(), units_of(body.budget.initial)
-    return AgentRecord(**{**zero, "name": name, "body": text, "created": now, "last_at": now, "granted": initial})
+    first = chain.start(name, now)
+    given = {"name": name, "body": text, "created": now, "last_at": now, "granted": initial, "chain": first}
+    return AgentRecord(**{**zero, **given})
 
 
 def _no_agent(name: str) -> NotFound:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
+from sparingly.serve.queries import CHUNK, CHUNK_BYTES, Select, read_log, read_log_chunk
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import CHUNK, CHUNK_BYTES, Select, StorageError, read_log, read_log_chunk
+from sparingly.serve.store import StorageError
 from sparingly.serve.views import log_head, log_line
 
 WHOLE, REAL, TEXT = pyarrow.int64(), pyarrow.float64(), pyarrow.string()
@@ -19,7 +20,8 @@ COLUMNS = pyarrow.schema(
         ("held", WHOLE), ("asks", WHOLE), ("answers", WHOLE), ("event_id", TEXT), ("number", WHOLE), ("context", TEXT),
         ("payload", TEXT), ("action", WHOLE), ("ask", WHOLE), ("reason", TEXT), ("width", REAL), ("threshold", REAL),
         ("cost", WHOLE), ("lease", WHOLE), ("status", TEXT), ("due", WHOLE), ("reward", REAL), ("learned", WHOLE),
-        ("late", WHOLE), ("answered", WHOLE), ("fingerprint", TEXT), ("key", TEXT), ("amount", WHOLE),
+        ("late", WHOLE), ("answered", WHOLE), ("fingerprint", TEXT), ("key", TEXT), ("amount", WHOLE), ("gain", REAL),
+        ("who", TEXT), ("chain", TEXT),
     ]
 )  # fmt: skip
 
@@ -51,6 +53,7 @@ def write_parquet(read: Select, agent: AgentRecord, after: int, path: Path) -> N
         for record in read_log(read, agent.id, after, agent.seq):
             row = {name: getattr(record, name, None) for name in schema.names}
             row["kind"] = getattr(record, "kind", "decision")
+            row["chain"] = record.chain.hex()
             rows.append(row)
             found += 1
             size += len(getattr(record, "payload", None) or "") + len(getattr(record, "context", ""))

@@ -6,10 +6,12 @@ Routes are data: the same table is used to find handlers, to check queries, and 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -25,6 +27,9 @@ from sparingly.serve.http_errors import (
     Unprocessable,
     UnsupportedMediaType,
 )
+
+if TYPE_CHECKING:
+    from sparingly.serve.access import Caller
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -86,7 +91,17 @@ class Request:
     """A request: the parts of its path, its headers, its query and its body."""
 
     __slots__ = (
-        "_headers", "_raw_headers", "_receive", "_repeated", "method", "parts", "path", "query_string", "route",
+        "_headers",
+        "_raw_headers",
+        "_receive",
+        "_repeated",
+        "caller",
+        "id",
+        "method",
+        "parts",
+        "path",
+        "query_string",
+        "route",
         "unread",
     )  # fmt: skip
 
@@ -104,6 +119,8 @@ class Request:
         length = self._headers.get(b"content-length", b"0")
         self.unread = length != b"0" or b"transfer-encoding" in self._headers  # whether a body is still to be read
         self.parts: list[str] = []
+        self.id = request_id(scope)
+        self.caller: Caller  # who sends it, as `access` has found out
         self.route: Route
 
     def header(self, name: bytes) -> bytes | None:
@@ -184,6 +201,18 @@ class Request:
         return message.get("body", b""), self.unread
 
 
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._:~@-]{1,128}")
+_process, _count = secrets.token_hex(4), itertools.count(1)
+
+
+def request_id(scope: Scope) -> bytes:
+    """What a request is called in the log and in its answer: the caller's own name for it, or one of ours."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return bytes(value)
+    return f"{_process}-{next(_count):x}".encode()
+
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -250,8 +279,8 @@ class Router:
 
 def _shape(parts: list[str]) -> tuple[str, ...]:
     """The parts of a path, with * for parameters."""
-    if len(parts) > 2 and parts[0] == "v1" and parts[1] == "agents":
-        return ("v1", "agents", "*", *parts[3:4], *("*" for _ in parts[4:5]), *parts[5:])
+    if len(parts) > 2 and parts[0] == "v1" and parts[1] in ("agents", "tokens"):
+        return ("v1", parts[1], "*", *parts[3:4], *("*" for _ in parts[4:5]), *parts[5:])
     return ("page", "*") if len(parts) == 2 and parts[0] == "page" else tuple(parts)
 
 

@@ -3,6 +3,7 @@
 HttpError
 ├── BadRequest 400            not JSON, or ambiguous JSON
 ├── Unauthorized 401
+├── Forbidden 403             the token is known, but not for this
 ├── NotFound 404              no such agent, decision or path
 ├── MethodNotAllowed 405
 ├── Conflict 409              an id was used for something else, or the current status does not allow the operation
@@ -10,6 +11,7 @@ HttpError
 ├── UnsupportedMediaType 415  the body is not application/json
 ├── MisdirectedRequest 421    the host name is not local
 ├── Unprocessable 422         valid JSON, but it does not fit the contract or the agent
+├── TooManyRequests 429       more requests than the token is for
 ├── HeadersTooLarge 431
 ├── InternalError 500
 └── Unavailable 503           the storage cannot be trusted at the moment, so nothing is asked
@@ -17,6 +19,8 @@ HttpError
 """
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
@@ -53,6 +57,10 @@ class Unauthorized(HttpError):
     headers = ((b"www-authenticate", b'Bearer realm="sparingly"'),)
 
 
+class Forbidden(HttpError):
+    status, title = 403, "Forbidden"
+
+
 class NotFound(HttpError):
     status, title = 404, "Not found"
 
@@ -83,6 +91,14 @@ class MisdirectedRequest(HttpError):
 
 class Unprocessable(HttpError):
     status, title = 422, "Does not fit"
+
+
+class TooManyRequests(HttpError):
+    status, title = 429, "Too many requests"
+
+    def __init__(self, detail: str, seconds: float) -> None:
+        super().__init__(detail)
+        self.headers = ((b"retry-after", str(max(math.ceil(seconds), 1)).encode()),)
 
 
 class HeadersTooLarge(HttpError):

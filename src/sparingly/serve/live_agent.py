@@ -14,7 +14,7 @@ import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -23,14 +23,16 @@ from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
 from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
+from sparingly.serve import chain
 from sparingly.serve.changes import Change, Roster, carry_out, roster
 from sparingly.serve.contract import AgentBody, ChangeBody, DecisionBody
 from sparingly.serve.explanations import reason_of
 from sparingly.serve.explanations import stored as stored_reason
 from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
-from sparingly.serve.http_errors import Conflict, NotFound, Unprocessable
-from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
+from sparingly.serve.http_errors import Conflict, Damaged, NotFound, Unprocessable
+from sparingly.serve.records import About, AgentRecord, DecisionRecord, EntryRecord
 
+Record = TypeVar("Record", DecisionRecord, EntryRecord)
 SEEN = ("open", "answered", "unanswered")  # statuses of asks that someone has seen
 
 
@@ -43,6 +45,7 @@ class Changes:
     new: list[DecisionRecord]
     changed: list[DecisionRecord]
     entries: list[EntryRecord]
+    erased: list[DecisionRecord] = field(default_factory=list)  # decisions whose payload goes
 
 
 @dataclass
@@ -53,6 +56,9 @@ class LiveAgent:
     body: AgentBody
     agent: Agent
     applied: int = 0  # seq of the last record that the agent has applied
+    chain: bytes | None = None  # its checksum; None: not known yet
+    who: str = ""  # who wants what is recorded next
+    used: float = 0.0  # when a command last needed it, by the monotonic clock
     snapshot_seq: int = 0  # seq of the record that the last snapshot was taken after
     next_due: int | None = None  # when the next ask expires or closes
     latest_context: Any = None  # of the last decision; for the estimates of linear agents
@@ -62,6 +68,7 @@ class LiveAgent:
     _new: dict[str, DecisionRecord] = field(default_factory=dict)
     _changed: dict[str, DecisionRecord] = field(default_factory=dict)
     _entries: list[EntryRecord] = field(default_factory=list)
+    _erased: list[DecisionRecord] = field(default_factory=list)
     _bookings: dict[tuple[str, str], EntryRecord] = field(default_factory=dict)
     _found: dict[str, DecisionRecord] = field(default_factory=dict)
 
@@ -79,22 +86,27 @@ class LiveAgent:
         known = roster(record.body)
         body = known.body
         if snapshot is None:
-            return cls(record, body, make_agent(known.first))
+            return cls(record, body, make_agent(known.first), chain=chain.start(record.name, record.created))
         seq, text = snapshot
-        return cls(
-            record, body, loads(text, name=f"the snapshot of agent {record.name}"), applied=seq, snapshot_seq=seq
-        )
+        agent = loads(text, name=f"the snapshot of agent {record.name}")
+        for number in agent.awaited:  # releases up to 0.1.0 kept in it what the store has
+            agent.set_aside(number)
+        return cls(record, body, agent, applied=seq, snapshot_seq=seq)
 
     # A batch: begin, handle requests, collect the changes.
 
     def begin(self, record: AgentRecord, now: int) -> None:
         """Start a batch from the stored counters. The times of records never go backwards."""
         assert record.seq == self.applied, "some records of the log have not been applied"
+        if self.chain not in (None, record.chain):
+            raise Damaged(record.name)
+        self.chain = record.chain
         if record.body != self.record.body:
             self._name(roster(record.body))
         self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
+        self._erased = []
 
     def add_found(self, decisions: Iterable[DecisionRecord], bookings: Iterable[EntryRecord]) -> None:
         """Take in what the store has under the ids of this batch."""
@@ -108,7 +120,7 @@ class LiveAgent:
         if self.record.seq == self._before.seq:
             return None
         changed = [record for event_id, record in self._changed.items() if event_id not in self._new]
-        return Changes(self._before, self.record, list(self._new.values()), changed, self._entries)
+        return Changes(self._before, self.record, list(self._new.values()), changed, self._entries, self._erased)
 
     def find(self, event_id: str) -> DecisionRecord:
         """A decision from this batch or from the store."""
@@ -154,9 +166,23 @@ class LiveAgent:
         record = DecisionRecord(
             *self._next_counters(), event_id, decision.id, digest, stored, payload, decision.action, int(ask), reason,
             decision.width, None if math.isinf(decision.threshold) else decision.threshold, cost, lease, status, due,
+            who=self.who,
         )  # fmt: skip
-        self._new[record.event_id] = record
+        if ask:
+            note = self.agent.set_aside(decision.id)
+            record.gain = note if status == "held" and note else None
+        self._new[record.event_id] = self._sealed(record)
         return record
+
+    def _sealed(self, record: Record) -> Record:
+        """A new record with its checksum, which is the agent's now too."""
+        assert self.chain is not None
+        record.chain = self.chain = self.record.chain = chain.link(self.chain, record)
+        return record
+
+    def _expect(self, record: DecisionRecord) -> None:
+        """Give the agent back what was set aside: the ask is answered, or withdrawn."""
+        self.agent.expect(record.number, *about(record.context, record.action, record.gain))
 
     def _charge_or_hold(self, cost: int, defer: bool) -> tuple[str, int | None, int | None]:
         """Charge an ask, or hold it; returns its status, when its lease expires, and when it is due."""
@@ -197,6 +223,7 @@ class LiveAgent:
         record.late = int(record.status == "unanswered")
         record.learned = int(not record.late or self.body.unanswered.late == "learn")
         if record.learned:
+            self._expect(record)
             self.agent.observe(record.number, self._scaled(reward))
         self.record.open_asks -= not record.late
         self.record.answers += 1
@@ -230,6 +257,7 @@ class LiveAgent:
     def _refund(self, record: DecisionRecord, kind: str, status: str) -> DecisionRecord:
         self._end_hold(record.cost)
         self.record.asks -= 1
+        self._expect(record)
         self.agent.withdraw(record.number)
         record.status, record.due = status, None
         self._add_entry(kind, record.event_id, record.number, amount=record.cost)
@@ -303,6 +331,21 @@ class LiveAgent:
             self.record.paused = int(paused)
             self._add_entry("pause" if paused else "resume", "")
 
+    def erase(self, event_id: str) -> DecisionRecord:
+        """Erase the payload of a decision. All else stays: the log goes on to prove what was decided and spent."""
+        record = self.find(event_id)
+        if record.payload is not None:
+            record.payload = None
+            self._erased.append(record)
+            self._add_entry("erase", event_id, record.number)
+        return record
+
+    def note_erased(self, seq: int, number: int, any_payload: bool) -> None:
+        """The payloads of all decisions up to this record and number are past their time, and erased."""
+        self.record.erased = seq
+        if any_payload:
+            self._add_entry("erase", "", number)
+
     # The log.
 
     def _next_counters(self) -> tuple[int, int, int, int, int, int, int, int]:
@@ -317,8 +360,8 @@ class LiveAgent:
     def _add_entry(
         self, kind: str, key: str, number: int = 0, amount: int = 0, reward: float | None = None, learned: int = 0
     ) -> EntryRecord:
-        record = EntryRecord(*self._next_counters(), kind, key, number, amount, reward, learned)
-        self._entries.append(record)
+        record = EntryRecord(*self._next_counters(), kind, key, number, amount, reward, learned, self.who)
+        self._entries.append(self._sealed(record))
         if kind in ("grant", "charge"):
             self._bookings[kind, key] = record
         return record
@@ -330,15 +373,14 @@ class LiveAgent:
     def apply(self, records: Iterable[DecisionRecord | EntryRecord]) -> None:
         """Apply records that another process wrote, or this one before a restart."""
         for record in records:
+            if record.seq != self.applied + 1 or (self.chain and chain.link(self.chain, record) != record.chain):
+                raise Damaged(self.record.name)
             self.agent.ledger.granted_units = record.granted
-            assert record.seq == self.applied + 1, (
-                f"record {self.applied + 1} is missing in the log of {self.record.name}"
-            )
             if isinstance(record, DecisionRecord):
                 self._apply_decision(record)
             else:
                 self._apply_entry(record)
-            self.applied = record.seq
+            self.applied, self.chain = record.seq, record.chain
 
     def _apply_decision(self, record: DecisionRecord) -> None:
         self.latest_context = json.loads(record.context)
@@ -348,14 +390,19 @@ class LiveAgent:
         assert decision.id == record.number, f"decision {record.number} of {self.record.name} is out of its order"
         if reason_of(record.reason) == "paused":
             self.agent.withdraw(decision.id)
+        elif record.ask:
+            self.agent.set_aside(decision.id)
         if record.due is not None:
             self.expect(record.due)
 
     def _apply_entry(self, record: EntryRecord) -> None:
         if record.kind == "feedback" and record.learned:
-            assert record.reward is not None
+            assert record.reward is not None and record.about is not None
+            self.agent.expect(record.number, *record.about)
             self.agent.observe(record.number, self._scaled(record.reward))
         elif record.kind in ("release", "expire"):
+            assert record.about is not None
+            self.agent.expect(record.number, *record.about)
             self.agent.withdraw(record.number)
         elif record.kind == "charge":
             self.agent.ledger.spent_units += record.amount
@@ -370,8 +417,8 @@ class LiveAgent:
             self.latest_context = json.loads(context)
 
     def snapshot(self) -> str:
-        """The state of the agent as text. It only saves time: the log has everything."""
-        return dumps(self.agent, check=False)
+        """The state of the agent as text. It only saves time: the log has everything, also what is awaited."""
+        return dumps(self.agent, check=False, awaited=False)
 
     # Budgets, contexts, rewards.
 
@@ -436,7 +483,15 @@ def paused(record: AgentRecord, now: int) -> Changes:
     """The changes that pause an agent, from its counters alone: as `LiveAgent.pause`, without loading the agent."""
     after = dataclasses.replace(record, paused=1, seq=record.seq + 1, last_at=max(now, record.last_at))
     counters = (after.id, after.seq, after.last_at, after.granted, after.spent, after.held, after.asks, after.answers)
-    return Changes(record, after, [], [], [EntryRecord(*counters, "pause", "", 0, 0, None, 0)])
+    entry = EntryRecord(*counters, "pause", "", 0, 0, None, 0)
+    after.chain = chain.seal(record.chain, [entry])
+    return Changes(record, after, [], [], [entry])
+
+
+def about(context: str, action: int, gain: float | None) -> About:
+    """What an answer to a decision needs, from the columns of the decision."""
+    place = json.loads(context)
+    return About(place[action] if isinstance(place, list) else place, action, gain or 0.0)
 
 
 def _payload(payload: Any) -> str | None:

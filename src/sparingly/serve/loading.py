@@ -18,8 +18,9 @@ from sparingly.serve.changes import stored_body
 from sparingly.serve.contract import AgentBody
 from sparingly.serve.http_errors import Damaged
 from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.queries import Select, read_agents, read_answers, read_chain, read_damaged, read_log_chunk
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import Select, Store, read_agents, read_damaged, read_log_chunk
+from sparingly.serve.store import Store
 
 # The cost of a record is counted in units: one for arms, more for features (see `weight`); some 20 µs each.
 INLINE = 500  # units that are applied inside a batch
@@ -60,6 +61,8 @@ def open_agent(read: Select, record: AgentRecord) -> LiveAgent:
     sql = "SELECT context FROM decisions WHERE agent = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
     latest = read(sql, (record.id, live.applied))
     live.restore_latest_context(latest[0][0] if latest else None)
+    if live.applied:
+        live.chain = read_chain(read, record.id, live.applied)
     return live
 
 
@@ -87,6 +90,7 @@ def load(store: Store, name: str, live: LiveAgent | None, stopping: Callable[[],
     while live.applied < record.seq:
         with store.reader() as read:  # a new one for each chunk: a long transaction would be in the way of others
             records, _ = read_log_chunk(read, record.id, live.applied, record.seq)
+            read_answers(read, record.id, records)
         for place in range(0, len(records), some):
             if stopping():
                 return None

@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from sparingly.ledger import UNIT
-from sparingly.serve import store
+from sparingly.serve import idle, queries
+from sparingly.serve.changes import CHANGED, Stored
 from sparingly.serve.clock import SECOND
 from sparingly.serve.connections import REFUSALS
 from sparingly.serve.contract import BudgetBody
@@ -23,6 +24,7 @@ from sparingly.serve.records import AgentRecord
 if TYPE_CHECKING:
     from sparingly.serve.app import Service
 
+MOST_BUDGETS = 20_000  # how budgets grow is kept of so many agents
 KIND = b"text/plain; version=0.0.4; charset=utf-8"
 TIMES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}  # others count as "other": labels stay few
@@ -60,7 +62,8 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.agents: Sequence[AgentRecord] = ()
+        self._agents: Sequence[AgentRecord] = ()  # those of this scrape
+        self._number = 0  # of all agents
         self._budgets: dict[int, BudgetOnly] = {}
         self._cells: dict[tuple[str, str, int], Cell] = {}
         self.registry = CollectorRegistry()
@@ -83,7 +86,10 @@ class Metrics:
         storage_ok = not writer.storage_error
         yield _gauge("sparingly_storage_ok", "1 unless the last batch could not be stored.", [((), storage_ok)])
         damaged = "Agents whose counters do not agree with their logs."
-        yield _gauge("sparingly_damaged_agents", damaged, [((), len(writer.damaged))])
+        yield _gauge("sparingly_damaged_agents", damaged, [((), len(writer.damaged | set(writer.broken)))])
+        verified = "When all logs were last verified, in seconds since 1970; 0: not yet."
+        yield _gauge("sparingly_verified_timestamp_seconds", verified, [((), self.service.watch.verified_at or 0.0)])
+        yield from self._memory()
         yield _gauge("sparingly_batches", "Transactions since the start.", [((), writer.batches)])
         yield _gauge("sparingly_orders", "Commands in those transactions.", [((), writer.commands)])
         yield from self._connections()
@@ -94,7 +100,7 @@ class Metrics:
         yield jumps
         yield _gauge("sparingly_clock_ahead", "Seconds that a held clock is ahead.", [((), time.ahead / SECOND)])
         for name, about in GAUGES.items():
-            values = [((record.name,), self._value(record, name, now)) for record in self.agents]
+            values = [((record.name,), self._value(record, name, now)) for record in self._agents]
             yield _gauge(f"sparingly_agent_{name}", about, values, ["agent"])
 
     def _requests(self) -> Iterator[Metric]:
@@ -125,19 +131,39 @@ class Metrics:
             refused.add_metric([reason], connections.refused[reason])
         yield refused
 
-    def read_agents(self, read: store.Select) -> None:
-        """Read the state of all agents. Of their bodies, which never change, only what is needed is kept."""
-        self.agents = store.read_agent_counters(read)
-        budgets: dict[int, BudgetOnly] = {}
-        for record in self.agents:
-            known = self._budgets.get(record.id)
-            if known is None:
-                known = msgspec.json.decode(store.read_body(read, record.id) or "{}", type=BudgetOnly)
-            budgets[record.id] = known
-        self._budgets = budgets
+    def _memory(self) -> Iterator[Metric]:
+        writer = self.service.writer
+        yield _gauge("sparingly_agents", "Agents in the store.", [((), self._number)])
+        live = writer.live_agents
+        yield _gauge("sparingly_live_agents", "Agents in memory.", [((), len(live))])
+        yield _gauge("sparingly_live_bytes", "About how much memory they take.", [((), sum(map(idle.size, live)))])
+        for name, about, value in (
+            ("loads", "Agents that were loaded beside the batches.", writer.loads),
+            ("load_seconds", "How long that took.", writer.load_seconds),
+            ("left_memory", "Agents that left memory because nobody used them.", writer.left_memory),
+            ("snapshots", "Snapshots of agents that were saved.", writer.snapshots),
+            ("snapshot_seconds", "How long that took.", writer.snapshot_seconds),
+        ):
+            counter = CounterMetricFamily(f"sparingly_{name}", about)
+            counter.add_metric((), value)
+            yield counter
 
-    def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
+    def read_agents(self, read: queries.Select, after: str, limit: int) -> tuple[list[AgentRecord], int]:
+        """Read the state of some agents, and how many there are. Of their bodies only what is needed is kept."""
+        records, number = queries.read_agent_counters(read, after, limit)
+        if len(self._budgets) > MOST_BUDGETS:
+            self._budgets = {}
+        for record in records:
+            if record.id not in self._budgets:
+                body = queries.read_body(read, record.id) or "{}"
+                if body.startswith(CHANGED):
+                    body = bytes(msgspec.json.decode(body, type=Stored).now).decode()
+                self._budgets[record.id] = msgspec.json.decode(body, type=BudgetOnly)
+        return records, number
+
+    def text(self, agents: Sequence[AgentRecord], number: int) -> bytes:
+        """All metrics in the text format of Prometheus, with those of these agents."""
+        self._agents, self._number = agents, number
         return generate_latest(self.registry)
 
     def _value(self, record: AgentRecord, name: str, now: int) -> float:

@@ -19,10 +19,11 @@ PATH = {
 }
 WORDS = {
     200: "Done", 201: "Created", 400: "Not JSON, or JSON that can be read in two ways",
-    401: "The token is missing or wrong", 404: "No such agent, decision or path",
+    401: "The token is missing or wrong", 403: "The token is not for this", 404: "No such agent, decision or path",
     409: "The same id with another content, or not possible in this state", 413: "The body is too large",
     415: "The body is not application/json", 421: "Not a local name, and there is no token",
-    422: "Well-formed, but it does not fit", 503: "The storage is in doubt: nothing is asked",
+    422: "Well-formed, but it does not fit", 429: "More requests than the token is for",
+    503: "The storage is in doubt: nothing is asked",
 }  # fmt: skip
 
 
@@ -86,11 +87,14 @@ def _statuses(route: Route, guarded: bool) -> list[int]:
         statuses |= {422, 503}
     if "{" in route.path:
         statuses.add(404)
+    if route.query:
+        statuses.add(422)
     if route.takes is not None:
         statuses |= {400, 413, 415}
     if route.path == "/readyz":
         statuses.add(503)
-    statuses.add(401 if guarded else 421) if route.guarded or not guarded else None
+    if route.guarded or not guarded:
+        statuses |= {401, 403, 429} if guarded else {421}
     return sorted(statuses | {400})
 
 

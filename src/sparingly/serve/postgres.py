@@ -17,8 +17,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from sparingly.errors import InvalidInput
 from sparingly.serve.clock import steady_clock
+from sparingly.serve.live_agent import Changes
+from sparingly.serve.queries import AGENTS, DECISIONS, Select
 from sparingly.serve.records import AgentRecord, DecisionRecord
-from sparingly.serve.store import AGENTS, DECISIONS, Select, StorageError, Store
+from sparingly.serve.store import SETTLE, StorageError, Store, settlement, unsettled
 
 SETTINGS: dict[str, str | int] = {
     "connect_timeout": 5, "application_name": "sparingly", "keepalives_idle": 5, "keepalives_interval": 5,
@@ -33,13 +35,19 @@ SESSION = (
 SCHEMA_LOCK = 7_271_946_113  # an arbitrary number; held while the schema is created
 # One look into the index for each id, whatever the database thinks of the size of the table. With `event_id = ANY(…)` a
 # plan that was made while the table was empty reads the whole log of the agent, until the next ANALYZE.
-FIND_DECISIONS = f"""SELECT found.* FROM unnest(?::text[]) AS wanted (id)
-    CROSS JOIN LATERAL ({DECISIONS} AND event_id = wanted.id LIMIT 1) AS found"""
+FIND_DECISIONS = f"""SELECT found.* FROM unnest(?::bigint[], ?::text[]) AS wanted (agent, id)
+    CROSS JOIN LATERAL ({DECISIONS.replace("agent = ?", "agent = wanted.agent")} AND event_id = wanted.id LIMIT 1)
+    AS found"""
+LOCK_AGENTS = f"{AGENTS} WHERE name = ANY(%s) ORDER BY id FOR UPDATE"
+SETTLE_ONE = SETTLE.replace("?", "%s") + " RETURNING id"
 NOW = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"
 
 
 class PostgresStore(Store):
     """A PostgreSQL database, given by its URL."""
+
+    key_type, bytes_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"
+    ordered = ""
 
     def __init__(
         self, url: str, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None
@@ -64,7 +72,7 @@ class PostgresStore(Store):
         try:
             self.run(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
             found = self.run("SELECT to_regclass('meta') IS NOT NULL AND to_regclass('agents') IS NOT NULL").fetchone()
-            self.prepare_schema(bool(found[0]), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "")
+            self.prepare_schema(bool(found[0]))
             self._read_clock()
             self.start_clock()
             self.commit()
@@ -72,6 +80,10 @@ class PostgresStore(Store):
             self.rollback()
             self.close()
             raise
+
+    def open_to_read(self) -> None:
+        with self.reader() as read:
+            self.check_version(read)
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:
@@ -92,18 +104,42 @@ class PostgresStore(Store):
         self._connection = None
 
     def _begin(self) -> None:
-        if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = self._connect()
+        self._make_sure_of_connection()
         self.run("BEGIN")
 
+    def _make_sure_of_connection(self) -> None:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = self._connect()
+
     def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
+        self._make_sure_of_connection()
         try:
-            self._begin()
+            return self._begin_with(names)
         except StorageError:
-            self.rollback()  # the idle connection may have been closed: try once with a new one
-            self._begin()
-        found = self.find_agents(names) if names else {}
-        self._read_clock()  # after locking, so that records are in the order of their times
+            if not (self._connection is None or self._connection.closed or self._connection.broken):
+                raise
+            self.rollback()  # the idle connection had been closed meanwhile: try once with a new one
+            self._make_sure_of_connection()
+            return self._begin_with(names)
+
+    def _begin_with(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
+        """Begin, lock the agents and read the clock, in one round trip.
+
+        The clock comes after the locks, so that records are in the order of their times.
+        """
+        assert self._connection is not None
+        try:
+            with self._connection.pipeline():
+                self._connection.execute("BEGIN")
+                agents = self._connection.execute(LOCK_AGENTS, (list(names),)) if names else None
+                clock = self._connection.execute(f"SELECT {NOW}") if self._own_time else None
+                found = {row[1]: AgentRecord(*row) for row in agents} if agents is not None else {}
+                if clock is not None:
+                    row = clock.fetchone()
+                    assert row is not None
+                    self._ahead = int(row[0]) - steady_clock()
+        except psycopg.Error as error:
+            raise StorageError(f"{self.name}: {_first_line(error)}") from error
         return found, self.trusted_time()
 
     def _read_clock(self) -> None:
@@ -113,13 +149,35 @@ class PostgresStore(Store):
 
     def find_agents(self, names: Sequence[str]) -> dict[str, AgentRecord]:
         """Lock agents in the order of their ids, so that two batches cannot deadlock."""
-        rows = self.run(f"{AGENTS} WHERE name = ANY(?) ORDER BY id FOR UPDATE", (list(names),))
-        return {row[1]: AgentRecord(*row) for row in rows}
+        return {row[1]: AgentRecord(*row) for row in self.run(LOCK_AGENTS, (list(names),))}
 
     def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
         """Find all of them in one round trip."""
-        rows = self.run(FIND_DECISIONS, (list(event_ids), agent)) if event_ids else []
-        return [DecisionRecord(*row) for row in rows]
+        return self.find_decisions_of({agent: list(event_ids)})[agent]
+
+    def find_decisions_of(self, wanted: dict[int, list[str]]) -> dict[int, list[DecisionRecord]]:
+        found: dict[int, list[DecisionRecord]] = {agent: [] for agent in wanted}
+        pairs = [(agent, event_id) for agent, ids in wanted.items() for event_id in ids]
+        if pairs:
+            agents, ids = zip(*pairs, strict=True)
+            for row in self.run(FIND_DECISIONS, (list(agents), list(ids))):
+                found[row[0]].append(DecisionRecord(*row))
+        return found
+
+    def write(self, all_changes: Sequence[Changes]) -> None:
+        """All of it is sent at once, and the answers are read afterwards: two round trips for any number of agents."""
+        assert self._connection is not None
+        if not all_changes:
+            return
+        try:
+            with self._connection.pipeline():
+                settled = [self._connection.execute(SETTLE_ONE, settlement(changes)) for changes in all_changes]
+                self.write_records(all_changes)
+                for changes, cursor in zip(all_changes, settled, strict=True):
+                    if cursor.fetchone() is None:
+                        raise unsettled(changes)
+        except psycopg.Error as error:
+            raise StorageError(f"{self.name}: {_first_line(error)}") from error
 
     def commit(self) -> None:
         self.run("COMMIT")

@@ -7,6 +7,7 @@ it. Amounts are integers in millionths (see ledger.py); times are integers in mi
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class AgentRecord:
     seq: int  # of the last record in the log
     paused: int
     last_at: int  # time of the last record; times never go backwards
+    chain: bytes = b""  # the checksum of the last record, and so of the whole log (see chain.py)
+    erased: int = 0  # seq of the record up to which payloads are past their time and erased
 
 
 @dataclass(slots=True)
@@ -67,11 +70,22 @@ class DecisionRecord(LogRecord):
     learned: int = 0
     late: int = 0
     answered: int | None = None
+    gain: float | None = None  # of a deferred ask: what a rule that keeps a pace must know to take it back
+    who: str = ""  # the name of the token that wanted it; empty without one
+    chain: bytes = b""
+
+
+class About(NamedTuple):
+    """What it takes to learn from an answer to an ask, or to take the ask back."""
+
+    place: Any  # the index of the context, or the features of the action
+    action: int
+    gain: float
 
 
 @dataclass(slots=True)
 class EntryRecord(LogRecord):
-    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume, change."""
+    """Any other record: feedback, grant, charge, activate, release, expire, close, pause, resume, change, erase."""
 
     kind: str
     key: str  # the event_id, grant_id or charge_id; of a change its steps as JSON; empty for pause and resume
@@ -79,9 +93,12 @@ class EntryRecord(LogRecord):
     amount: int
     reward: float | None
     learned: int
+    who: str = ""
+    chain: bytes = b""
+    about: About | None = None  # of the decision; not a column, and there only where it is needed
 
 
 AGENT_COLUMNS = tuple(f.name for f in fields(AgentRecord))
 DECISION_COLUMNS = tuple(f.name for f in fields(DecisionRecord))
-ENTRY_COLUMNS = tuple(f.name for f in fields(EntryRecord))
+ENTRY_COLUMNS = tuple(f.name for f in fields(EntryRecord) if f.name != "about")
 MUTABLE = ("status", "due", "reward", "learned", "late", "answered")  # the columns of a decision that may change

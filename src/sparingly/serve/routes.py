@@ -17,6 +17,7 @@ from sparingly.serve.contract import (
     NoBody,
 )  # fmt: skip
 from sparingly.serve.http import Query, Route
+from sparingly.serve.token_handlers import TokenHandlers
 
 if TYPE_CHECKING:
     from sparingly.serve.app import Service
@@ -92,6 +93,7 @@ def routes(service: Service) -> Iterator[Route]:
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
     )  # fmt: skip
     yield from _routes_of_the_service(service)
+    yield from _routes_about_people(service)
 
 
 def _routes_of_the_service(service: Service) -> Iterator[Route]:
@@ -103,8 +105,22 @@ def _routes_of_the_service(service: Service) -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
     yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)
-    yield Route("GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",))
+    yield Route(
+        "GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",),
+        query={"agents": Query(1_000, most=10_000, about="Of how many agents, by name."),
+               "after": Query("", text=True, about="The name of the last agent of the page before.")},
+    )  # fmt: skip
     yield Route("GET", "/openapi.json", service.get_document, "This document", gives=Any)
     yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
     yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))
     yield Route("GET", "/page/{file}", service.get_file, "A part of the page", gives=("*/*",))
+
+
+def _routes_about_people(service: Service) -> Iterator[Route]:
+    """Who may do what, and what is not to stay."""
+    event = "/v1/agents/{name}/decisions/{event_id}"
+    yield Route(
+        "POST", event + "/erase", service.post_erase, "Erase the payload of a decision, and nothing else", NoBody,
+        contract.Event,
+    )  # fmt: skip
+    yield from TokenHandlers(service).routes()

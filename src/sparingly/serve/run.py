@@ -32,8 +32,9 @@ SPARE_DESCRIPTORS = 128  # for files, the database and what else is not a connec
 
 
 def serve(
-    data: Path | None, database: str | None, host: str, port: int, token_file: Path | None, paused: bool = False
-) -> None:
+    data: Path | None, database: str | None, host: str, port: int, token_file: Path | None, paused: bool = False,
+    keep_payloads: float | None = None, log_requests: bool = False,
+) -> None:  # fmt: skip
     """Run the service until a signal stops it."""
     token = read_token(token_file) if token_file is not None else None
     if token is None and not is_loopback(host):
@@ -42,14 +43,16 @@ def serve(
             "A good token: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     log_as_json()
-    store = open_store(data, database)
+    store = open_store(data, database, accept_older=paused)
     warm_up()
-    serve_from(store, host, port, token, paused)
+    seconds = None if keep_payloads is None else keep_payloads * 86_400.0
+    options = {"paused": paused, "token_file": token_file, "keep_payloads": seconds, "log_requests": log_requests}
+    serve_from(store, host, port, token, **options)
 
 
-def serve_from(store: Store, host: str, port: int, token: str | None = None, paused: bool = False) -> None:
-    """Serve an open store until a signal stops it."""
-    service = Service(store, token, paused=paused, connections=Connections(possible_limits(Limits())))
+def serve_from(store: Store, host: str, port: int, token: str | None = None, **options: Any) -> None:
+    """Serve an open store until a signal stops it; the options are those of `Service`."""
+    service = Service(store, token, connections=Connections(possible_limits(Limits())), **options)
     try:
         listening = bind(host, port)
     except OSError as error:
@@ -75,18 +78,23 @@ def warm_up() -> None:
     agent.predict(features)
 
 
-def open_store(data: Path | None, database: str | None) -> Store:
+def open_store(data: Path | None, database: str | None, accept_older: bool = False) -> Store:
     """Open the store that the options name."""
+    store = make_store(data, database)
+    store.accept_older = accept_older
+    store.open()
+    return store
+
+
+def make_store(data: Path | None, database: str | None) -> Store:
+    """The store that the options name, not open yet."""
     if data is not None and database is not None:
         raise InvalidInput("choose one of --data and --database")
     if database is None:
-        store: Store = SqliteStore(data or Path("sparingly-data"))
-    else:
-        from sparingly.serve.postgres import PostgresStore
+        return SqliteStore(data or Path("sparingly-data"))
+    from sparingly.serve.postgres import PostgresStore
 
-        store = PostgresStore(database)
-    store.open()
-    return store
+    return PostgresStore(database)
 
 
 def read_token(path: Path) -> str:

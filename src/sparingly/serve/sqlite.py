@@ -4,6 +4,9 @@ Only one connection writes: a lock on the folder and one on the database file it
 processes out. That connection is also the only one that checkpoints the write-ahead log, because SQLite before 3.51.3
 may corrupt the database if two connections do so at once. Commits are synchronous: a decision is on disk before the
 response is sent.
+
+Transactions are numbered. The number of the last one is also kept in a file beside the database: a database that has
+fewer has lost some, be it that its write-ahead log was cut or that an older copy was put back.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from sparingly.errors import InvalidInput
+from sparingly.serve.queries import Select
 from sparingly.serve.records import DECISION_COLUMNS, AgentRecord, DecisionRecord
-from sparingly.serve.store import Select, StorageError, Store
+from sparingly.serve.store import StorageError, Store
 
-FILE, LOCK = "sparingly.sqlite", "sparingly.lock"
+FILE, LOCK, SEEN = "sparingly.sqlite", "sparingly.lock", "sparingly.seen"
+CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+WAL_HEAD, FRAME_HEAD = 32, 24  # bytes of the headers in a write-ahead log
+DAMAGED = "Stop the service, run `sparingly verify`, and restore a backup (docs/deployment.md)"
 # The ids are passed as one JSON list: a statement for each of them would take ten times as long.
 FIND_DECISIONS = (
     f"SELECT {', '.join(DECISION_COLUMNS)} FROM json_each(?) CROSS JOIN decisions WHERE agent = ? AND event_id = value"
@@ -49,6 +56,10 @@ class SqliteStore(Store):
         self._inodes: dict[Path, int] = {}  # of files that must not be moved or replaced
         self._readers: list[sqlite3.Connection] = []
         self._guard = threading.Lock()  # guards the list of idle readers
+        self.damage = ""  # what is wrong with the file; it stays until a restart
+        self._commits = 0  # how many transactions there were
+        self._seen: int | None = None  # descriptor of the file with that number
+        self._wal_size = 0
 
     def open(self) -> None:
         self._make_folder()
@@ -65,6 +76,25 @@ class SqliteStore(Store):
             raise
         if self.data.stat().st_mode & 0o077:
             print(f"sparingly: others can look into {self.data}; chmod 700 keeps them out", file=sys.stderr)
+
+    def open_to_read(self) -> None:
+        if not self.path.exists():
+            raise InvalidInput(f"there is no database in {self.data}")
+        with suppress(InvalidInput):  # a service is running: it has opened the write-ahead log, too
+            self._lock_folder()
+        try:
+            if self._locks:
+                self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+                self._connection.execute("SELECT COUNT(*) FROM sqlite_master")  # reads the write-ahead log in
+            self._open = True
+            with self.reader() as read:
+                self.check_version(read)
+        except sqlite3.Error as error:
+            self.close()
+            raise StorageError(f"{self.path} cannot be opened: {error}. {DAMAGED}") from None
+        except BaseException:
+            self.close()
+            raise
 
     def _make_folder(self) -> None:
         """Make the folder for its owner alone; one that exists already is left as it is, its files are not."""
@@ -123,10 +153,12 @@ class SqliteStore(Store):
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
         self.run("PRAGMA cache_size = -65536")  # 64 MiB
+        self.run("PRAGMA secure_delete = ON")  # what is erased must not stay in the file
         self.run("BEGIN IMMEDIATE")
         try:
             tables = self.run("SELECT COUNT(*) FROM sqlite_master WHERE name IN ('meta', 'agents')").fetchone()
-            self.prepare_schema(tables[0] == 2, "INTEGER PRIMARY KEY AUTOINCREMENT", " WITHOUT ROWID")
+            self.prepare_schema(tables[0] == 2)
+            self._check_commits()
             self.start_clock()
             super().touch(self.clock())  # a write creates the write-ahead log
             self.commit()
@@ -137,10 +169,45 @@ class SqliteStore(Store):
         self._inodes = {path: path.stat().st_ino for path in stay}
         self.run("PRAGMA busy_timeout = 100")  # nobody else should write, so do not wait long for a lock
 
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of what is committed, for its owner alone."""
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        connection = self._connect_reader()
+        try:
+            connection.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            raise StorageError(f"{path} could not be written: {error}") from error
+        finally:
+            connection.close()
+
+    def _check_commits(self) -> None:
+        """Check that no transaction is missing that was there before."""
+        self.run("INSERT INTO meta (name, value) VALUES ('commits', 0) ON CONFLICT (name) DO NOTHING")
+        self._commits = self.run("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0]
+        self._seen = os.open(self.data / SEEN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        seen = self._read_seen()
+        if seen > self._commits and not self.accept_older:
+            raise StorageError(
+                f"{self.path} has lost {seen - self._commits:,} of the {seen:,} transactions that it had: its "
+                "write-ahead log was cut, or an older copy was put back. People may have been asked since. Restore a "
+                "backup, or start with --paused and reconcile (docs/deployment.md)"
+            )
+
+    def _read_seen(self) -> int:
+        """The number of the last transaction that there was."""
+        try:
+            text = (self.data / SEEN).read_text().strip()
+        except OSError:
+            return 0
+        return int(text) if text.isdigit() else 0
+
     def close(self) -> None:
         with self._guard:
             self._open = False
             idle, self._readers = self._readers, []
+        if self._seen is not None:
+            os.close(self._seen)
+            self._seen = None
         for connection in idle:
             connection.close()
         if self._connection is not None:
@@ -162,6 +229,8 @@ class SqliteStore(Store):
 
     def begin(self, names: Sequence[str]) -> tuple[dict[str, AgentRecord], int]:
         self._check_files()
+        if self.damage:
+            raise StorageError(self.damage)
         self.run("BEGIN IMMEDIATE")
         return self.find_agents(names), self.trusted_time()
 
@@ -176,11 +245,26 @@ class SqliteStore(Store):
         """
         for path, inode in self._inodes.items():
             try:
-                moved = path.stat().st_ino != inode
+                about = path.stat()
             except OSError:
-                moved = True
-            if moved:
+                about = None
+            if about is None or about.st_ino != inode:
                 raise StorageError(f"{path} was removed or replaced while it was open; restart the service")
+            if path.name.endswith("-wal"):
+                self._check_wal(path, about.st_size)
+
+    def _check_wal(self, path: Path, size: int) -> None:
+        """If the write-ahead log has become shorter, check that SQLite knows of it."""
+        if size < self._wal_size:
+            with self.path.with_name(f"{FILE}-shm").open("rb") as index:
+                head = index.read(20)
+            page, frames = int.from_bytes(head[14:16], sys.byteorder), int.from_bytes(head[16:20], sys.byteorder)
+            if size < WAL_HEAD + frames * (FRAME_HEAD + (65_536 if page == 1 else page)) and frames:
+                self.damage = (
+                    f"{path} was cut while it was open: what was stored last is lost. Stop the service, restore a "
+                    "backup or keep what is left, and start with --paused (docs/deployment.md)"
+                )
+        self._wal_size = size
 
     def touch(self, now: int) -> None:
         """Also allocate some space and free it again: an update needs no space, but the next decision may."""
@@ -189,7 +273,36 @@ class SqliteStore(Store):
         self.run("DELETE FROM meta WHERE name = 'room'")
 
     def commit(self) -> None:
+        self.run("UPDATE meta SET value = ? WHERE name = 'commits'", (self._commits + 1,))
         self.run("COMMIT")
+        self._commits += 1
+        if self._seen is not None:
+            with suppress(OSError):  # it only helps to notice a loss
+                os.pwrite(self._seen, b"%020d\n" % self._commits, 0)
+
+    def check(self) -> str:
+        """What SQLite says of its file: empty if all is well. It reads the whole file."""
+        try:
+            with self.reader() as read:
+                found = [row[0] for row in read("PRAGMA quick_check(3)")]
+                commits = read("SELECT value FROM meta WHERE name = 'commits'")
+        except StorageError:
+            if self.damage:
+                return self.damage
+            raise
+        lost = self._read_seen() - (commits[0][0] if commits else 0)
+        if found == ["ok"] and self._seen is None and lost > 0:
+            return f"{self.path} has lost {lost:,} transactions that it had"
+        if found != ["ok"]:
+            self.damage = f"{self.path} is damaged: {'; '.join(found)}. {DAMAGED}"
+        return self.damage
+
+    def _failed(self, error: sqlite3.Error) -> StorageError:
+        """What to raise; a file that is damaged is not used any more."""
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in CORRUPT:
+            self.damage = f"{self.path} is damaged: {error}. {DAMAGED}"
+        return StorageError(f"{self.path}: {error}")
 
     def rollback(self) -> None:
         with suppress(sqlite3.Error, StorageError):
@@ -202,14 +315,14 @@ class SqliteStore(Store):
         try:
             return self._connection.execute(sql, arguments)
         except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {error}") from error
+            raise self._failed(error) from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         assert self._connection is not None
         try:
             self._connection.executemany(sql, rows)
         except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {error}") from error
+            raise self._failed(error) from error
 
     @contextmanager
     def reader(self) -> Iterator[Select]:
@@ -230,7 +343,7 @@ class SqliteStore(Store):
             connection.execute("COMMIT")
             connection = self._keep_reader(connection)
         except sqlite3.Error as error:
-            raise StorageError(f"{self.path}: {error}") from error
+            raise self._failed(error) from error
         finally:
             if connection is not None:
                 connection.close()

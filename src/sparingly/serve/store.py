@@ -13,11 +13,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from sparingly.errors import SparinglyError
 from sparingly.serve.clock import TrustedClock, steady_clock, system_clock
 from sparingly.serve.live_agent import Changes, paused
+from sparingly.serve.queries import (
+    DECISIONS,
+    DELETED,
+    ENTRIES,
+    FIND_AGENT,
+    NOT_DELETED,
+    OLD_DECISIONS,
+    READ_TOKENS,
+    READ_VERSION,
+    Select,
+    TokenRow,
+    read_answers,
+    read_log_chunk,
+)
 from sparingly.serve.records import (
     AGENT_COLUMNS,
     DECISION_COLUMNS,
@@ -28,16 +42,21 @@ from sparingly.serve.records import (
     EntryRecord,
 )  # fmt: skip
 
-VERSION = 1
-CHUNK = 1_000  # the most records of a log that are read at a time
-CHUNK_BYTES = 8_000_000  # the most bytes of payload and context in a chunk, unless a single record has more
+VERSION = 2
 SWEEP = 256  # the most asks of an agent that expire in one transaction; the others do before its next command
 SLICE = 5_000  # the most records of a deleted agent that are removed at a time
 PAUSED_AT_ONCE = 500  # agents that a start with --paused pauses in one transaction
-DELETED = "deleted "  # prefix of the names of deleted agents; valid names have no spaces
 
-# {id}: an automatic integer key; {ordered}: store rows in the order of the primary key, if the database can.
+
+# {id}, {bytes}: `key_type` and `bytes_type` of the store. After a change here write a migration: migrations.py.
 # Statuses are compared one by one because SQLite builds a temporary table for a long IN list, for every row.
+TOKENS = """CREATE TABLE tokens (
+        name TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL, agents TEXT, rate DOUBLE PRECISION,
+        created BIGINT NOT NULL, expires BIGINT, old_digest TEXT, old_expires BIGINT
+    )"""
+AUDIT = """CREATE TABLE audit (
+        id {id}, at BIGINT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL
+    )"""
 SCHEMA = (
     """CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)""",
     """CREATE TABLE agents (
@@ -45,7 +64,7 @@ SCHEMA = (
         granted BIGINT NOT NULL, spent BIGINT NOT NULL, held BIGINT NOT NULL, accrued BIGINT NOT NULL,
         decisions BIGINT NOT NULL, asks BIGINT NOT NULL, answers BIGINT NOT NULL,
         open_asks BIGINT NOT NULL, held_asks BIGINT NOT NULL, seq BIGINT NOT NULL, paused BIGINT NOT NULL,
-        last_at BIGINT NOT NULL,
+        last_at BIGINT NOT NULL, chain {bytes} NOT NULL, erased BIGINT NOT NULL,
         CONSTRAINT never_overspent CHECK (spent + held <= granted),
         CONSTRAINT nothing_negative CHECK (
             spent >= 0 AND held >= 0 AND accrued >= 0 AND accrued <= granted AND open_asks >= 0 AND held_asks >= 0
@@ -58,7 +77,7 @@ SCHEMA = (
         context TEXT NOT NULL, payload TEXT, action BIGINT NOT NULL, ask BIGINT NOT NULL, reason TEXT NOT NULL,
         width DOUBLE PRECISION NOT NULL, threshold DOUBLE PRECISION, cost BIGINT NOT NULL, lease BIGINT,
         status TEXT NOT NULL, due BIGINT, reward DOUBLE PRECISION, learned BIGINT NOT NULL, late BIGINT NOT NULL,
-        answered BIGINT,
+        answered BIGINT, gain DOUBLE PRECISION, who TEXT NOT NULL, chain {bytes} NOT NULL,
         PRIMARY KEY (agent, seq),
         CONSTRAINT one_decision_an_event UNIQUE (agent, event_id),
         CONSTRAINT within_budget CHECK (spent + held <= granted),
@@ -73,7 +92,7 @@ SCHEMA = (
         agent BIGINT NOT NULL REFERENCES agents (id) ON DELETE CASCADE, seq BIGINT NOT NULL, at BIGINT NOT NULL,
         granted BIGINT NOT NULL, spent BIGINT NOT NULL, held BIGINT NOT NULL, asks BIGINT NOT NULL,
         answers BIGINT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, number BIGINT NOT NULL, amount BIGINT NOT NULL,
-        reward DOUBLE PRECISION, learned BIGINT NOT NULL,
+        reward DOUBLE PRECISION, learned BIGINT NOT NULL, who TEXT NOT NULL, chain {bytes} NOT NULL,
         PRIMARY KEY (agent, seq), CONSTRAINT entry_within_budget CHECK (spent + held <= granted)
     ){ordered}""",
     """CREATE UNIQUE INDEX one_booking_an_id ON entries (agent, kind, key) WHERE kind IN ('grant', 'charge')""",
@@ -81,6 +100,8 @@ SCHEMA = (
     """CREATE TABLE snapshots (
         agent BIGINT PRIMARY KEY REFERENCES agents (id) ON DELETE CASCADE, seq BIGINT NOT NULL, body TEXT NOT NULL
     )""",
+    TOKENS,
+    AUDIT,
     f"""INSERT INTO meta (name, value) VALUES ('version', {VERSION}), ('checked', 0)""",
 )
 
@@ -92,28 +113,20 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 INSERT_AGENT = _insert("agents", AGENT_COLUMNS[1:])
 INSERT_DECISION = _insert("decisions", DECISION_COLUMNS)
 # Most decisions have none of these, and Python's sqlite3 is slower with a NULL than with a number.
-OPTIONAL = ("payload", "lease", "due", "reward", "answered")
+OPTIONAL = ("payload", "lease", "due", "reward", "answered", "gain")
 PLAIN_COLUMNS = tuple(column for column in DECISION_COLUMNS if column not in OPTIONAL)
 INSERT_PLAIN = _insert("decisions", PLAIN_COLUMNS)
 INSERT_ENTRY = _insert("entries", ENTRY_COLUMNS)
 CHANGE_DECISION = f"UPDATE decisions SET {', '.join(f'{c} = ?' for c in MUTABLE)} WHERE agent = ? AND seq = ?"
-AGENTS = f"SELECT {', '.join(AGENT_COLUMNS)} FROM agents"
-DECISIONS = f"SELECT {', '.join(DECISION_COLUMNS)} FROM decisions WHERE agent = ?"
-ENTRIES = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM entries WHERE agent = ?"
-SIZES = "SELECT seq, COALESCE(LENGTH(payload), 0) + LENGTH(context) FROM decisions WHERE agent = ?"
-WITHOUT_PAYLOAD = DECISIONS.replace(" payload,", " NULL AS payload,")
-NOT_DELETED = f"SUBSTR(name, 1, {len(DELETED)}) <> '{DELETED}'"
-FIND_AGENT = f"{AGENTS} WHERE name = ?"
-FIND_DECISION = f"{DECISIONS} AND event_id = ?"
+ERASE = "UPDATE decisions SET payload = NULL WHERE agent = ? AND seq = ?"
 # The ledger: adds what was spent, provided that the budget allows it and that nobody else has written meanwhile.
 SETTLE = """UPDATE agents SET granted = granted + ?, spent = spent + ?, held = held + ?, accrued = ?, decisions = ?,
-    asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?
+    asks = ?, answers = ?, open_asks = ?, held_asks = ?, seq = ?, paused = ?, last_at = ?, chain = ?, erased = ?
     WHERE id = ? AND seq = ? AND spent + ? + held + ? <= granted + ?"""
 
 SAVE_TIME = """INSERT INTO meta (name, value) VALUES ('clock', ?)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
-COUNTERS = ("granted", "spent", "held", "asks", "answers")  # what agents and the records of their logs both have
 
 _agent_values = attrgetter(*AGENT_COLUMNS[1:])
 _decision_values, _plain_values = attrgetter(*DECISION_COLUMNS), attrgetter(*PLAIN_COLUMNS)
@@ -126,17 +139,15 @@ class StorageError(SparinglyError):
     """The storage failed: it is full, gone, too slow, or was changed by someone else."""
 
 
-class Select(Protocol):
-    """A function that runs one query and returns its rows; the SQL has ? for arguments."""
-
-    def __call__(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]: ...
-
-
 class Store(ABC):
     """A database of agents and logs. Subclasses connect, lock, and translate errors to StorageError."""
 
     inline = False  # whether statements are fast enough to run on the event loop
+    key_type, bytes_type = "INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB"
+    ordered = " WITHOUT ROWID"  # what stores rows in the order of the primary key, if the database can
     name = ""
+    accept_older = False  # whether an older copy may have been put back: everything is paused then
+    upgrade: Callable[[Store, int], None] | None = None  # what brings an older schema up to date, if it may
 
     def __init__(self, clock: Callable[[], int] | None = None, steady: Callable[[], int] | None = None) -> None:
         """Clocks are in microseconds. A `clock` that is given without a `steady` one is trusted."""
@@ -148,6 +159,10 @@ class Store(ABC):
     @abstractmethod
     def open(self) -> None:
         """Connect, and create or check the schema."""
+
+    @abstractmethod
+    def open_to_read(self) -> None:
+        """Open for `reader` alone, also beside a service; nothing is changed."""
 
     @abstractmethod
     def close(self) -> None:
@@ -180,6 +195,10 @@ class Store(ABC):
     @abstractmethod
     def find_decisions(self, agent: int, event_ids: Sequence[str]) -> list[DecisionRecord]:
         """The decisions with these ids, as far as they exist."""
+
+    def check(self) -> str:
+        """What the database says of its own files: empty if all is well, or if it looks after them by itself."""
+        return ""
 
     # The transaction.
 
@@ -230,7 +249,10 @@ class Store(ABC):
 
     def records(self, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
         """The log after record `after`, up to record `upto`, inside the transaction."""
-        yield from read_log(self.select, agent, after, upto)
+        while after < upto:
+            records, after = read_log_chunk(self.select, agent, after, upto)
+            read_answers(self.select, agent, records)
+            yield from records
 
     def snapshot(self, agent: int) -> tuple[int, str] | None:
         """The last snapshot: the seq of the record that it was taken after, and its text."""
@@ -245,28 +267,35 @@ class Store(ABC):
             (agent, seq, body),
         )
 
-    def write(self, changes: Changes) -> None:
-        """Store the changes of a live agent. Raises StorageError if the ledger does not allow them."""
-        old, new = changes.before, changes.after
-        granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
-        settled = self.run(SETTLE, (
-            granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
-            new.seq, new.paused, new.last_at, new.id, old.seq, spent, held, granted,
-        )).rowcount  # fmt: skip
-        if settled != 1:
-            raise StorageError(f"the ledger of {new.name} is not what it was a moment ago")
-        plain = [_plain_values(record) for record in changes.new if _optional_values(record) == _nothing]
+    def find_decisions_of(self, wanted: dict[int, list[str]]) -> dict[int, list[DecisionRecord]]:
+        """The decisions of some agents with these ids, as far as they exist."""
+        return {agent: self.find_decisions(agent, event_ids) for agent, event_ids in wanted.items()}
+
+    def write(self, all_changes: Sequence[Changes]) -> None:
+        """Store the changes of some live agents. Raises StorageError if a ledger does not allow them."""
+        for changes in all_changes:
+            if self.run(SETTLE, settlement(changes)).rowcount != 1:
+                raise unsettled(changes)
+            self.write_records([changes])
+
+    def write_records(self, all_changes: Sequence[Changes]) -> None:
+        """Store the records of settled changes, those of all agents together."""
+        new = [record for changes in all_changes for record in changes.new]
+        plain = [_plain_values(record) for record in new if _optional_values(record) == _nothing]
         if plain:
             self.run_many(INSERT_PLAIN, plain)
-        if len(plain) < len(changes.new):
-            full = (_decision_values(record) for record in changes.new if _optional_values(record) != _nothing)
+        if len(plain) < len(new):
+            full = (_decision_values(record) for record in new if _optional_values(record) != _nothing)
             self.run_many(INSERT_DECISION, full)
-        if new.body != old.body:
-            self.run("UPDATE agents SET body = ? WHERE id = ?", (new.body, new.id))
-        if changes.changed:
-            self.run_many(CHANGE_DECISION, map(_changed_values, changes.changed))
-        if changes.entries:
-            self.run_many(INSERT_ENTRY, map(_entry_values, changes.entries))
+        for old, changed_agent in ((changes.before, changes.after) for changes in all_changes):
+            if changed_agent.body != old.body:
+                self.run("UPDATE agents SET body = ? WHERE id = ?", (changed_agent.body, changed_agent.id))
+        if changed := [_changed_values(record) for changes in all_changes for record in changes.changed]:
+            self.run_many(CHANGE_DECISION, changed)
+        if erased := [(record.agent, record.seq) for changes in all_changes for record in changes.erased]:
+            self.run_many(ERASE, erased)
+        if entries := [_entry_values(record) for changes in all_changes for record in changes.entries]:
+            self.run_many(INSERT_ENTRY, entries)
 
     def pause_all(self) -> None:
         """Pause every agent that is not paused yet, some in each transaction. For a start: nobody else writes here."""
@@ -287,12 +316,50 @@ class Store(ABC):
         now = self.trusted_time()
         for record in self.find_agents(names).values():
             if not record.paused:
-                self.write(paused(record, now))
+                self.write([paused(record, now)])
         return names[-1] if names else None
 
     def touch(self, now: int) -> None:
         """Write something, to check that the storage accepts writes."""
         self.run("UPDATE meta SET value = ? WHERE name = 'checked'", (now,))
+
+    def erase_old(self, agent: AgentRecord, before: int) -> tuple[int, int, bool] | None:
+        """Erase the payloads of some decisions from before this time.
+
+        Returns the seq and the number of the last of them, and whether any had a payload; None: there are none left.
+        """
+        last = self.select(f"{OLD_DECISIONS} LIMIT {SLICE}", (agent.id, agent.erased, before))
+        if not last:
+            return None
+        seq, number = last[-1]
+        sql = "UPDATE decisions SET payload = NULL WHERE agent = ? AND seq > ? AND seq <= ? AND payload IS NOT NULL"
+        found = self.run(sql, (agent.id, agent.erased, seq)).rowcount
+        self.run("UPDATE agents SET erased = ? WHERE id = ?", (seq, agent.id))
+        return seq, number, found > 0
+
+    # Tokens and the audit.
+
+    def find_token(self, name: str) -> TokenRow | None:
+        """The token of this name."""
+        rows = self.select(f"{READ_TOKENS} WHERE name = ?", (name,))
+        return TokenRow(*rows[0]) if rows else None
+
+    def insert_token(self, row: TokenRow) -> bool:
+        """Insert a token; returns False if the name is taken."""
+        sql = _insert("tokens", TokenRow._fields) + " ON CONFLICT (name) DO NOTHING"
+        return bool(self.run(sql, row).rowcount == 1)
+
+    def change_token(self, row: TokenRow) -> None:
+        """Replace the secrets of a token."""
+        sql = "UPDATE tokens SET digest = ?, old_digest = ?, old_expires = ? WHERE name = ?"
+        self.run(sql, (row.digest, row.old_digest, row.old_expires, row.name))
+
+    def delete_token(self, name: str) -> None:
+        self.run("DELETE FROM tokens WHERE name = ?", (name,))
+
+    def note(self, acts: Sequence[tuple[int, str, str, str]]) -> None:
+        """Note who did what (at, who, what, subject), in the transaction in which it is done."""
+        self.run_many(_insert("audit", ("at", "who", "what", "subject")), acts)
 
     # The clock.
 
@@ -323,134 +390,44 @@ class Store(ABC):
 
     # The schema.
 
-    def prepare_schema(self, exists: bool, id: str, ordered: str) -> None:
+    def prepare_schema(self, exists: bool) -> None:
         """Create the tables, or check that their version is the expected one."""
         if not exists:
             for statement in SCHEMA:
-                self.run(statement.format(id=id, ordered=ordered))
+                self.run(statement.format(id=self.key_type, ordered=self.ordered, bytes=self.bytes_type))
             return
-        found = self.run("SELECT value FROM meta WHERE name = 'version'").fetchone()
-        version = None if found is None else found[0]
+        found = self.select(READ_VERSION)
+        version = found[0][0] if found else None
+        if self.upgrade is not None and isinstance(version, int) and 1 <= version <= VERSION:
+            self.upgrade(self, version)
+        else:
+            self.check_version(self.select)
+
+    def check_version(self, read: Select) -> None:
+        """Raise StorageError, with the way out, if the schema is not of this version."""
+        found = read(READ_VERSION)
+        version = found[0][0] if found else None
         if version != VERSION:
-            newer = isinstance(version, int) and version > VERSION
-            what = "upgrade sparingly" if newer else "it was not made by a release of sparingly"
+            what = "it was not made by a release of sparingly"
+            if isinstance(version, int) and version > VERSION:
+                what = "upgrade sparingly"
+            elif isinstance(version, int) and version > 0:
+                what = "make a backup, and run `sparingly migrate` (with --dry-run it only tries)"
             raise StorageError(
                 f"{self.name} has schema version {version}, this sparingly knows version {VERSION}: {what}"
             )
 
 
-def read_log(read: Select, agent: int, after: int, upto: int) -> Iterator[DecisionRecord | EntryRecord]:
-    """The log of an agent after record `after`, up to record `upto`, read in chunks."""
-    while after < upto:
-        records, after = read_log_chunk(read, agent, after, upto)
-        yield from records
+def settlement(changes: Changes) -> tuple[Any, ...]:
+    """The arguments of SETTLE."""
+    old, new = changes.before, changes.after
+    granted, spent, held = new.granted - old.granted, new.spent - old.spent, new.held - old.held
+    return (
+        granted, spent, held, new.accrued, new.decisions, new.asks, new.answers, new.open_asks, new.held_asks,
+        new.seq, new.paused, new.last_at, new.chain, new.erased, new.id, old.seq, spent, held, granted,
+    )  # fmt: skip
 
 
-def read_log_chunk(read: Select, agent: int, after: int, upto: int) -> tuple[list[DecisionRecord | EntryRecord], int]:
-    """The next chunk of a log after record `after`, and the seq of its last record."""
-    last = min(after + CHUNK, upto)
-    sizes = read(f"{SIZES} AND seq > ? AND seq <= ? ORDER BY seq", (agent, after, last))
-    fit = fitting(sizes)
-    if fit < len(sizes):
-        last = sizes[fit][0] - 1  # up to the record before the first that does not fit
-    span = (agent, after, last)
-    records: list[DecisionRecord | EntryRecord] = []
-    records += [DecisionRecord(*row) for row in read(f"{DECISIONS} AND seq > ? AND seq <= ?", span)]
-    records += [EntryRecord(*row) for row in read(f"{ENTRIES} AND seq > ? AND seq <= ?", span)]
-    return sorted(records, key=lambda record: record.seq), last
-
-
-def fitting(sizes: Sequence[tuple[int, int]]) -> int:
-    """How many of these records, given as (seq, size), fit into CHUNK_BYTES: at least one."""
-    total = 0
-    for count, (_, size) in enumerate(sizes):
-        total += size
-        if total > CHUNK_BYTES and count > 0:
-            return count
-    return len(sizes)
-
-
-def read_agents(read: Select, name: str) -> list[AgentRecord]:
-    """The agent of this name, if there is one."""
-    return [AgentRecord(*row) for row in read(FIND_AGENT, (name,))]
-
-
-def read_agent_page(read: Select, after: str, limit: int) -> tuple[list[AgentRecord], bool]:
-    """The agents after this name, as many as fit into CHUNK_BYTES, and whether more follow."""
-    where = f"FROM agents WHERE name > ? AND {NOT_DELETED} ORDER BY name LIMIT ?"
-    sizes = read(f"SELECT name, LENGTH(body) {where}", (after, limit + 1))
-    fit = fitting(sizes[:limit])
-    rows = read(f"SELECT {', '.join(AGENT_COLUMNS)} {where}", (after, fit)) if fit else []
-    return [AgentRecord(*row) for row in rows], len(sizes) > fit
-
-
-def read_agent_counters(read: Select) -> list[AgentRecord]:
-    """All agents without their bodies, which may be large."""
-    columns = ", ".join("'' AS body" if column == "body" else column for column in AGENT_COLUMNS)
-    return [AgentRecord(*row) for row in read(f"SELECT {columns} FROM agents WHERE {NOT_DELETED} ORDER BY name")]
-
-
-def read_body(read: Select, id: int) -> str | None:
-    """The body of an agent, or None if it is gone."""
-    rows = read("SELECT body FROM agents WHERE id = ?", (id,))
-    return rows[0][0] if rows else None
-
-
-def read_damaged(read: Select, name: str | None = None) -> list[str]:
-    """The names of agents, or this one, whose counters are not those right after the last record of their log."""
-    differs = " OR ".join(f"COALESCE(d.{column}, e.{column}, -1) <> a.{column}" for column in COUNTERS)
-    one, arguments = ("", ()) if name is None else (" AND a.name = ?", (name,))
-    sql = f"""SELECT a.name FROM agents a LEFT JOIN decisions d ON d.agent = a.id AND d.seq = a.seq
-        LEFT JOIN entries e ON e.agent = a.id AND e.seq = a.seq
-        WHERE {NOT_DELETED.replace("name", "a.name", 1)} AND a.seq > 0 AND ({differs}){one} ORDER BY a.name"""
-    return [row[0] for row in read(sql, arguments)]
-
-
-def read_deleted(read: Select) -> list[int]:
-    """The ids of deleted agents that still have records."""
-    return [row[0] for row in read(f"SELECT id FROM agents WHERE NOT {NOT_DELETED}")]
-
-
-def read_decisions(
-    read: Select, agent: int, before: int | None, limit: int, payload: bool = True
-) -> tuple[list[DecisionRecord], bool]:
-    """The latest decisions before record `before`, newest first, and whether more follow."""
-    where, arguments = "AND seq < ? ORDER BY seq DESC", (agent, 2**62 if before is None else before)
-    return _page(read, where, arguments, limit, DECISIONS if payload else WITHOUT_PAYLOAD)
-
-
-def read_asks(read: Select, agent: int, status: str, after: int, limit: int) -> tuple[list[DecisionRecord], bool]:
-    """The asks with this status after record `after`, oldest first, and whether more follow."""
-    return _page(read, "AND ask = 1 AND status = ? AND seq > ? ORDER BY seq", (agent, status, after), limit, DECISIONS)
-
-
-def _page(
-    read: Select, where: str, arguments: tuple[Any, ...], limit: int, select: str
-) -> tuple[list[DecisionRecord], bool]:
-    sizes = read(f"{SIZES} {where} LIMIT ?", (*arguments, limit + 1))
-    fit = fitting(sizes[:limit]) if select is DECISIONS else min(len(sizes), limit)
-    rows = read(f"{select} {where} LIMIT ?", (*arguments, fit)) if fit else []
-    return [DecisionRecord(*row) for row in rows], len(sizes) > fit
-
-
-def read_decision(read: Select, agent: int, event_id: str) -> DecisionRecord | None:
-    """The decision with this id, or None."""
-    rows = read(FIND_DECISION, (agent, event_id))
-    return DecisionRecord(*rows[0]) if rows else None
-
-
-def read_due(read: Select) -> dict[str, int]:
-    """The names of agents with asks that will expire or close, and when the first of each does."""
-    sql = "SELECT name, MIN(due) FROM decisions JOIN agents ON id = agent WHERE due IS NOT NULL GROUP BY name"
-    return dict(read(sql))
-
-
-def read_counters(read: Select, agent: int, places: Sequence[int]) -> list[tuple[int, ...]]:
-    """(seq, at, granted, spent, held, asks, answers) of the records with these seqs."""
-    marks = ", ".join("?" * len(places))
-    columns = "seq, at, granted, spent, held, asks, answers"
-    rows: list[tuple[int, ...]] = []
-    for table in ("decisions", "entries"):
-        sql = f"SELECT {columns} FROM {table} WHERE agent = ? AND seq IN ({marks})"
-        rows += [tuple(row) for row in read(sql, (agent, *places))]
-    return sorted(rows)
+def unsettled(changes: Changes) -> StorageError:
+    """The error where SETTLE has found no row."""
+    return StorageError(f"the ledger of {changes.after.name} is not what it was a moment ago")

@@ -148,8 +148,9 @@ def log_line(record: DecisionRecord | EntryRecord) -> dict[str, Any]:
     kind = "decision" if isinstance(record, DecisionRecord) else record.kind
     line: dict[str, Any] = {"seq": record.seq, "kind": kind, "time": time_of(record.at)}
     for name in type(record).__dataclass_fields__:
-        if name not in ("agent", "seq", "kind"):
+        if name not in ("agent", "seq", "kind", "about"):
             line[name] = getattr(record, name)
+    line["chain"] = record.chain.hex()
     if isinstance(record, DecisionRecord):
         line["context"] = json.loads(record.context)
         line["width"] = finite(record.width)

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import attrgetter
@@ -20,11 +20,13 @@ from typing import Any
 import structlog
 
 from sparingly.errors import SparinglyError
-from sparingly.serve.http_errors import Damaged, HttpError, InternalError, NotFound, Unavailable
+from sparingly.serve import idle
+from sparingly.serve.batch import Batch, Command, MoreDue
+from sparingly.serve.http_errors import Damaged, HttpError, InternalError, Unavailable
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.loading import INLINE, Cold, check_cost, load, open_agent, weight
 from sparingly.serve.records import AgentRecord
-from sparingly.serve.store import SWEEP, StorageError, Store
+from sparingly.serve.store import StorageError, Store
 
 BATCH = 256  # the most commands in one transaction
 QUEUE = 10_000  # the most commands that may wait
@@ -32,94 +34,9 @@ TIMEOUT = 5.0  # seconds that a caller waits at most
 SNAPSHOT = 5_000  # log records between two snapshots
 SNAPSHOT_UNITS = 100_000  # the most that has to be applied again after a crash (see loading.py): some two seconds
 SNAPSHOTS, SNAPSHOT_BYTES = 100, 8_000_000  # the most snapshots in one transaction, and about the most bytes
+LOOK = 5.0  # seconds between two looks for agents that may leave memory, at the most
 STOP = 10.0  # seconds in which snapshots are saved at the end; what is not saved by then is made from the log again
 log = structlog.get_logger("sparingly")
-
-
-class Command:
-    """What a caller wants from one agent. `work` does it, inside the transaction of a batch."""
-
-    __slots__ = ("agent", "booking", "event_id", "future", "outcome", "submitted", "work")
-
-    def __init__(
-        self, agent: str, work: Callable[[Batch], Any], event_id: str | None = None,
-        booking: tuple[str, str] | None = None,
-    ) -> None:  # fmt: skip
-        self.agent, self.work, self.event_id, self.booking = agent, work, event_id, booking
-        self.submitted = time.monotonic()
-        self.future: asyncio.Future[Any] | None = None
-        self.outcome: Any = None
-
-
-class MoreDue(Exception):
-    """More asks of the agent are due than expire in one transaction: the command is for a later one."""
-
-
-class Batch:
-    """The commands of one transaction, the stored agents that they name, and the live agents that they have used."""
-
-    def __init__(self, writer: Writer, commands: Sequence[Command], found: dict[str, AgentRecord], now: int) -> None:
-        self.writer, self.commands, self.found, self.now = writer, commands, found, now
-        self.live_agents: dict[str, LiveAgent] = {}
-        self._more_due: set[str] = set()
-        self._cold: set[str] = set()
-
-    def live_agent(self, name: str) -> LiveAgent:
-        """The live agent of this name, up to date with the log; asks that are due have expired."""
-        if name in self._more_due:
-            raise MoreDue
-        if name in self._cold:
-            raise Cold
-        if name in self.live_agents:
-            return self.live_agents[name]
-        if name not in self.found:
-            raise NotFound(f"there is no agent {name}; PUT /v1/agents/{name} makes one")
-        try:
-            live = self.writer.live_agent(self.found[name])
-        except Cold:
-            self._cold.add(name)
-            raise
-        live.begin(self.found[name], self.now)
-        if live.next_due is not None and live.next_due <= live.clock:
-            due = self.writer.store.find_due(live.record.id, live.clock)
-            live.sweep(due)
-            live.next_due = None  # read from the store again, once this batch is written
-            self.writer.next_due_unknown.add(name)
-            if len(due) == SWEEP:
-                self.live_agents[name] = live
-                self._more_due.add(name)
-                raise MoreDue
-        self._look_up(name, live)
-        self.live_agents[name] = live
-        return live
-
-    def _look_up(self, name: str, live: LiveAgent) -> None:
-        """Read what the store has under the ids that this batch mentions."""
-        mine = [command for command in self.commands if command.agent == name]
-        ids = list({command.event_id for command in mine if command.event_id is not None})
-        bookings = {command.booking for command in mine if command.booking is not None}
-        if ids or bookings:
-            store, agent = self.writer.store, live.record.id
-            live.add_found(store.find_decisions(agent, ids), store.find_bookings(agent, bookings))
-
-    def create(self, record: AgentRecord) -> bool:
-        """Create an agent; False if another process created one of this name at the same moment."""
-        created = False
-        while record.name not in self.found:
-            created = self.writer.store.insert_agent(record)
-            self.found |= self.writer.store.find_agents([record.name])
-        self.live_agent(record.name)
-        return created
-
-    def delete(self, name: str) -> None:
-        """Mark an agent as deleted, so that nobody finds it. Its records are removed later, a slice at a time."""
-        if name not in self.found:
-            raise NotFound(f"there is no agent {name}")
-        record = self.found.pop(name)
-        self.writer.store.mark_deleted(record.id)
-        self.writer.deleted.add(record.id)
-        self.writer.forget([name])
-        self.live_agents.pop(name, None)
 
 
 class Writer:
@@ -131,6 +48,12 @@ class Writer:
         self.batches = self.commands = 0  # how many were processed
         self.next_due_unknown: set[str] = set()  # agents whose next_due must be read from the store
         self.damaged: set[str] = set()  # agents whose counters do not agree with their logs
+        self.idle_seconds, self.largest = idle.IDLE, idle.LARGEST  # when agents leave memory
+        self.loads = self.left_memory = self.snapshots = 0  # how many agents were loaded beside the batches, and so on
+        self.load_seconds = self.snapshot_seconds = 0.0
+        self._look_for_idle = 0.0
+        self._leaving: list[LiveAgent] = []
+        self.broken: dict[str, str] = {}  # agents whose logs are damaged, and how
         self.deleted: set[int] = set()  # deleted agents that still have records in the store
         self._to_snapshot: list[LiveAgent] = []
         self._live_agents: dict[str, LiveAgent] = {}
@@ -224,6 +147,7 @@ class Writer:
             self.forget([name for name in names if name not in found])  # another process may have deleted them
             batch = Batch(self, commands, found, now)
             for command in sorted(commands, key=attrgetter("agent")):  # agents are created in one order everywhere
+                batch.who = command.who
                 try:
                     command.outcome = command.work(batch)
                 except (HttpError, MoreDue, Cold) as error:
@@ -237,18 +161,20 @@ class Writer:
         return False
 
     def _write(self, batch: Batch) -> None:
+        self.store.write([changes for live in batch.live_agents.values() if (changes := live.changes()) is not None])
         for name, live in batch.live_agents.items():
-            changes = live.changes()
-            if changes is not None:
-                self.store.write(changes)
             if name in self.next_due_unknown:
                 self.next_due_unknown.discard(name)
                 live.next_due = self.store.next_due(live.record.id)
         if self.store.time.save_due:
             self.store.save_time()
+        if batch.acts:
+            self.store.note(batch.acts)
         self._to_snapshot = [
             live for live in batch.live_agents.values() if live.applied - live.snapshot_seq >= records_between(live)
         ]  # fmt: skip
+        self._to_snapshot += self._leaving
+        self._leaving = []
 
     def _commit(self, commands: Sequence[Command]) -> None:
         """Make a batch durable."""
@@ -275,7 +201,8 @@ class Writer:
         """One command has hit a bug of ours: run each on its own, so that the others succeed."""
         self._roll_back(names)
         if len(commands) == 1:
-            log.error("a command failed", agent=commands[0].agent, exc_info=error)
+            about = {"agent": commands[0].agent, "request_id": commands[0].request_id.decode(), "who": commands[0].who}
+            log.error("a command failed", **about, exc_info=error)
             commands[0].outcome = InternalError("this should not have happened; the log of the service has the details")
             return
         for command in commands:
@@ -302,7 +229,11 @@ class Writer:
         if behind:
             if beside and behind * weight(live.body) > INLINE:
                 raise Cold
-            live.apply(self.store.records(record.id, live.applied, record.seq))
+            try:
+                live.apply(self.store.records(record.id, live.applied, record.seq))
+            except Damaged:
+                self.note_broken(record.name, "a record does not fit the one before it")
+                raise
         self._load_here.discard(record.name)
         return live
 
@@ -312,6 +243,13 @@ class Writer:
         for name in sorted(found - self.damaged):
             log.error("an agent does not agree with its log: it is not asked about anything", agent=name)
         self.damaged = found
+
+    def note_broken(self, name: str, why: str) -> None:
+        """An agent whose log is damaged: it is not used, and the service is not ready, until that is repaired."""
+        self.forget([name])
+        if name not in self.broken:
+            log.error("the log of an agent is damaged: it is not asked about anything", agent=name, reason=why)
+        self.broken[name] = why
 
     # Loading agents beside the batches.
 
@@ -327,17 +265,22 @@ class Writer:
     async def _load(self, name: str) -> None:
         """Load an agent in a thread, and go on with the commands that wait for it."""
         live = self._live_agents.pop(name, None)  # nobody else may use it meanwhile
+        began = time.monotonic()
         try:
             loaded = await asyncio.get_running_loop().run_in_executor(
                 self._loaders, load, self.store, name, live, lambda: self._stopped
             )
+            self.loads, self.load_seconds = self.loads + 1, self.load_seconds + time.monotonic() - began
             if loaded is not None:
+                loaded.live.used = time.monotonic()
                 self._live_agents.setdefault(name, loaded.live)
                 if loaded.snapshot is not None:
                     loaded.live.snapshot_seq = loaded.live.applied
                     self._enqueue(
                         Command("", partial(_save_snapshot, loaded.live, loaded.live.applied, loaded.snapshot))
                     )
+        except Damaged:
+            self.note_broken(name, "a record does not fit the one before it")
         except Exception as error:  # the log has gaps, or the storage fails: the batch will say so to the callers
             log.error("an agent could not be loaded", agent=name, reason=str(error) or repr(error))
             self._load_here.add(name)
@@ -356,6 +299,7 @@ class Writer:
 
     def _save_snapshots(self, live_agents: Iterable[LiveAgent]) -> None:
         """Save snapshots, many in a transaction. If one is missing, the next start is slower, nothing more."""
+        began = time.monotonic()
         waiting: list[tuple[LiveAgent, str]] = []
         for live in live_agents:
             live.snapshot_seq = live.applied  # even if this fails: do not try again at once
@@ -368,9 +312,11 @@ class Writer:
                 waiting = []
         if waiting:
             self._store_snapshots(waiting)
+        self.snapshot_seconds += time.monotonic() - began
 
     def _store_snapshots(self, snapshots: Sequence[tuple[LiveAgent, str]]) -> None:
         try:
+            self.snapshots += len(snapshots)
             self.store.begin([])
             for live, text in snapshots:
                 self.store.save_snapshot(live.record.id, live.applied, text)
@@ -406,6 +352,8 @@ class Writer:
                 self._time_out()
                 if not self._queue and not self._stopped:
                     self._expire_and_purge()
+                if not self._stopped:
+                    self._let_idle_leave()
                     if self.store.time.save_due:
                         self._enqueue(Command("", lambda batch: None))
             except Exception as error:  # a bug of ours must not end this task
@@ -436,6 +384,32 @@ class Writer:
             self._enqueue(Command(name, lambda batch, name=name: batch.live_agent(name) and None))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         for agent in list(self.deleted):
             self._enqueue(Command("", lambda batch, agent=agent: self._purge_slice(agent)))  # type: ignore[misc]  # as above
+
+    def _let_idle_leave(self) -> None:
+        """Once in a while, let agents leave memory that nobody uses, and some if there are too many."""
+        now = time.monotonic()
+        if now >= self._look_for_idle:
+            names = idle.to_leave(self._live_agents, now, self.idle_seconds, self.largest)
+            self._look_for_idle = now + (0.0 if len(names) == idle.AT_ONCE else min(self.idle_seconds / 10, LOOK))
+            if names:
+                self._enqueue(Command("", lambda batch: self._let_leave(batch, names)))
+
+    def _let_leave(self, batch: Batch, names: Sequence[str]) -> None:
+        for name in names:
+            live = self._live_agents.get(name)
+            if live is None or name in batch.live_agents or any(c.agent == name for c in batch.commands):
+                continue
+            del self._live_agents[name]
+            self.left_memory += 1
+            if live.next_due is not None:
+                self._due_elsewhere[name] = live.next_due
+            if (live.applied - live.snapshot_seq) * weight(live.body) > INLINE // 10:
+                self._leaving.append(live)
+
+    @property
+    def live_agents(self) -> list[LiveAgent]:
+        """The agents in memory."""
+        return list(self._live_agents.values())
 
     def _purge_slice(self, agent: int) -> None:
         if self.store.purge_slice(agent):

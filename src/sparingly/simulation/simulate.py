@@ -29,7 +29,7 @@ from sparingly.settings import AnyLearner
 from sparingly.simulation.progress import Progress
 from sparingly.simulation.simulator import Simulator
 from sparingly.tabular.simulator import TabularSimulator
-from sparingly.validation import choice, whole
+from sparingly.validation import choice, shown, whole
 
 if TYPE_CHECKING:
     import pandas
@@ -185,7 +185,12 @@ def make_simulator(problem: Any, learner: Any, rule: Any, budget: Budget, marks:
     for kind in SIMULATORS:
         if kind.takes(problem):
             return kind(problem, learner, rule, budget, marks, skip)
-    raise InvalidInput(f"{problem!r} is not a problem: it needs means, costs, contexts and draw")
+    instead = "it needs means, costs, contexts and draw"
+    if hasattr(problem, "step"):
+        instead = "an environment with steps has an Agent in a loop of your own, or sparingly.gym if it is Gymnasium's"
+    elif isinstance(problem, list | tuple | np.ndarray):
+        instead = f"write problems.Arms({shown(problem)})"
+    raise InvalidInput(f"{shown(problem)} is not a problem: {instead}")
 
 
 def _in_threads(call: Callable[[Any], Any], items: Sequence[Any], workers: int) -> list[Any]:

@@ -329,12 +329,21 @@ class TabularFamily(BaseFamily):
         if self.python is not None:
             self.python.restore(parts["custom"])
 
-    def check_sums(self, tickets: list[Any]) -> None:
+    def note_of(self, ticket: tuple[int, int]) -> float:
+        """What is not known of a ticket from its context and its action: nothing."""
+        return 0.0
+
+    def ticket_of(self, context: int, action: int, note: float) -> tuple[int, int]:
+        """The ticket of an ask about this action."""
+        return context, action
+
+    def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
-        for u, a in tickets:
+        for u, a in tickets or ():
             if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
                 raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
-        self.check_counts((u * self.shape[1] + a for u, a in tickets), self.prices.ravel())
+        cells = None if tickets is None else [u * self.shape[1] + a for u, a in tickets]
+        self.check_counts(cells, self.prices.ravel())
         m, live = self.memory, self.memory.counts["cost"] >= 0
         if m.before.size and self.account[0].granted < UNLIMITED:
             sunk = int(m.shares["sunk"][0])

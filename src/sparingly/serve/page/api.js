@@ -31,6 +31,19 @@ export function onTokenNeeded(ask) {
   askForToken = ask;
 }
 
+/** Whether there is a token. */
+export const hasToken = () => token !== "";
+
+/** Use this token from now on, for as long as the tab is open. */
+export function useToken(given) {
+  token = given;
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // As above.
+  }
+}
+
 /** A random id that is used once; `crypto.randomUUID` would need HTTPS. */
 export function freshId(prefix) {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
@@ -106,10 +119,5 @@ async function newToken(used, response) {
   });
   const given = await asking;
   if (!given) throw problem(response, await response.json().catch(() => ({})));
-  token = given;
-  try {
-    sessionStorage.setItem(TOKEN, token);
-  } catch {
-    // As above.
-  }
+  useToken(given);
 }

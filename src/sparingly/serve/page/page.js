@@ -1,7 +1,7 @@
 // The page of the decision service: which view is shown, and fresh data for it every two seconds.
 // It says when the service is not there or not ready, and asks for a token if one is needed.
 
-import { Problem, Unreachable, onTokenNeeded, readiness } from "./api.js";
+import { Problem, Unreachable, get, hasToken, onTokenNeeded, readiness, useToken } from "./api.js";
 import { openAgent } from "./agent.js";
 import { openAgents } from "./agents.js";
 import { openAnswer } from "./answer.js";
@@ -40,7 +40,26 @@ const app = {
   refreshNow: () => look(),
 };
 
+/** A link for somebody who answers: it has a token in it, which leaves the address, and shows the answers alone. */
+function takeLink() {
+  const found = /^#\/link\/([^/]+)\/(agents\/[^/]+\/answer)$/.exec(location.hash);
+  if (!found) return;
+  useToken(found[1]);
+  history.replaceState(null, "", `#/${found[2]}`);
+}
+
+/** Those who may only answer do not see the ways to all that they may not. */
+async function narrow() {
+  try {
+    const me = await get("v1/me");
+    document.body.classList.toggle("answers-only", !me.scopes.includes("read"));
+  } catch {
+    // The view says what is wrong.
+  }
+}
+
 function route() {
+  takeLink();
   leaving.abort();
   view?.close?.();
   leaving = new AbortController();
@@ -192,6 +211,8 @@ function askForToken(refused) {
 }
 
 onTokenNeeded(askForToken);
+takeLink();
+if (hasToken()) narrow();
 addEventListener("hashchange", () => {
   route();
   main.querySelector("h1")?.focus();
