@@ -34,19 +34,19 @@ MUTANTS = (
         ("serve/test_sqlite.py::test_a_snapshot_never_goes_back",),
     ),
     Mutant(
-        "store/log-cut", "store", "serve/store.py",
+        "store/log-cut", "store", "serve/queries.py",
         "last = sizes[fit][0] - 1", "last = sizes[fit][0]",
         "a chunk of the log is one record larger than what fits",
         (f"{SAFETY}::test_a_chunk_of_the_log_is_limited_in_bytes",),
     ),
     Mutant(
-        "store/damage-overlooked", "store", "serve/store.py",
+        "store/damage-overlooked", "store", "serve/queries.py",
         'COUNTERS = ("granted", "spent", "held", "asks", "answers")', 'COUNTERS = ("granted", "spent", "held", "asks")',
         "an agent whose answers do not agree with its log is trusted",
         (f"{FAULTS}::test_an_agent_that_does_not_agree_with_its_log_asks_nothing[sqlite-stopped-answers]",),
     ),
     Mutant(
-        "store/deleted-are-listed", "store", "serve/store.py",
+        "store/deleted-are-listed", "store", "serve/queries.py",
         "NOT_DELETED = f\"SUBSTR(name, 1, {len(DELETED)}) <> '{DELETED}'\"", 'NOT_DELETED = "LENGTH(name) > 0"',
         "deleted agents are still listed",
         (f"{SAFETY}::test_a_deleted_agent_is_gone_at_once_and_its_records_soon",),
@@ -59,8 +59,8 @@ MUTANTS = (
     ),
     Mutant(
         "sqlite/moved-file-overlooked", "store", "serve/sqlite.py",
-        "            if moved:\n", "            if moved is None:\n",
-        "writes go on into a file that was deleted",
+        "if about is None or about.st_ino != inode:", "if about is None:",
+        "writes go on into a file that was replaced",
         (f"{FAULTS}::test_the_file_is_taken_away",),
     ),
     Mutant(
@@ -84,9 +84,8 @@ MUTANTS = (
     ),
     Mutant(
         "postgres/broken-line-kept", "store", "serve/postgres.py",
-        "self.rollback()  # the idle connection may have been closed: try once with a new one\n"
-        "            self._begin()",
-        "self.rollback()\n            raise",
+        "self._make_sure_of_connection()\n            return self._begin_with(names)",
+        "raise",
         "a connection that was cut while idle is an error for the next caller",
         (f"{FAULTS}::test_the_connection_is_cut_in_a_transaction", f"{FAULTS}::test_postgres_goes_and_comes_back"),
     ),
@@ -130,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "service/released-ask-still-learnt", "service", "serve/live_agent.py",
-        "self.record.asks -= 1\n        self.agent.withdraw(record.number)", "self.record.asks -= 1",
+        "self._expect(record)\n        self.agent.withdraw(record.number)", "self._expect(record)",
         "the agent counts an ask that was released",
         MODEL,
     ),
@@ -198,9 +197,9 @@ MUTANTS = (
         (f"{CLOCK}::test_many_small_steps_add_up_to_the_tolerance_at_the_most",),
     ),
     Mutant(
-        "http/token-unchecked", "service", "serve/app.py",
-        "right = self.token is None or hmac.compare_digest(given.strip(b\" \"), self.token.encode())",
-        "right = self.token is None or bool(given)",
+        "http/token-unchecked", "service", "serve/access.py",
+        "if self.token is not None and hmac.compare_digest(given, self.token.encode()):",
+        "if self.token is not None and given:",
         "any token opens",
         (f"{HOSTILE}::test_without_the_token_nothing_is_seen_and_nothing_stored",),
     ),
