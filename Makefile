@@ -25,10 +25,8 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/ruff format --check .
 	@echo "== Types (mypy --strict)"
 	$(BIN)/mypy
-	@echo "== Tests (pytest, on all cores), and beside them two minutes of faults (see make soak)"
-	@mkdir -p build
-	@$(BIN)/python -m tests.serve.soak --seconds 120 --seed 1 > build/soak.log 2>&1 & soak=$$!; \
-	$(BIN)/pytest -n auto; tests=$$?; wait $$soak; faults=$$?; cat build/soak.log; exit $$((tests + faults))
+	@echo "== Tests (pytest, on all cores)"
+	$(BIN)/pytest -n auto
 
 soak: $(VENV)/ready postgres
 	@echo "== Faults of many kinds on SQLite and PostgreSQL, and an audit (half an hour; make soak SOAK=60 for a minute)"

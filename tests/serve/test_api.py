@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import sparingly as sp
-from sparingly.serve import export, store
+from sparingly.serve import export, queries
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
 from tests.serve.postgres import server
@@ -71,7 +71,7 @@ def lines(driver, query=""):
 
 
 def test_the_log_is_the_same_as_lines_and_as_parquet(driver, monkeypatch):
-    monkeypatch.setattr(store, "CHUNK", 3)  # so that there are many chunks
+    monkeypatch.setattr(queries, "CHUNK", 3)  # so that there are many chunks
     monkeypatch.setattr(export, "CHUNK", 3)
     fill(driver)
     head, *records = lines(driver)

@@ -14,7 +14,7 @@ import pytest
 
 import sparingly as sp
 from sparingly import errors
-from sparingly.serve import store
+from sparingly.serve import queries
 from sparingly.serve.app import Service
 from sparingly.serve.connections import Connections, Limits, peer_of
 from sparingly.serve.run import Server, bind
@@ -260,7 +260,7 @@ def test_what_cannot_be_read_is_counted_and_not_logged(tmp_path):
 
 def test_a_download_of_an_agent_that_is_deleted_does_not_end_as_if_it_were_complete(tmp_path, monkeypatch):
     """The connection breaks, so that callers notice; our client then finds that the agent is gone."""
-    monkeypatch.setattr(store, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(queries, "CHUNK_BYTES", 100_000)
     count, body = 150, {"learner": {"type": "UCB1"}, "actions": ["a"]}
 
     async def scenario() -> None:

@@ -103,7 +103,7 @@ def test_two_stores_at_once(tmp_path, postgres):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(("version", "words"), [(2, "upgrade"), (999, "upgrade"), (0, "not made by a release")])
+@pytest.mark.parametrize(("version", "words"), [(3, "upgrade"), (999, "upgrade"), (0, "not made by a release")])
 def test_another_version_of_the_schema(tmp_path, postgres, version, words):
     change = f"UPDATE meta SET value = {version} WHERE name = 'version'"
     path = new_store(tmp_path)

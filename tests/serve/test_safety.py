@@ -198,7 +198,7 @@ def test_the_log_alone_gives_the_agent_again(tmp_path):
 
 
 def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(queries, "CHUNK_BYTES", 1_000)
     with driving(tmp_path) as driver:
         body = {**ARMS, "budget": {"initial": 1e6}, "rule": {"type": "Always"}}
         ask(driver, "PUT", "/v1/agents/one", body, 201)
@@ -219,7 +219,7 @@ def test_a_page_of_large_payloads_is_cut(tmp_path, monkeypatch):
 
 
 def test_a_chunk_of_the_log_is_limited_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(queries, "CHUNK_BYTES", 1_000)
     with driving(tmp_path) as driver:
         ask(driver, "PUT", "/v1/agents/one", ARMS, 201)
         for t in range(4):
@@ -234,7 +234,7 @@ def test_a_chunk_of_the_log_is_limited_in_bytes(tmp_path, monkeypatch):
 
 
 def test_agents_are_listed_by_pages_that_are_limited_in_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "CHUNK_BYTES", 3_000)
+    monkeypatch.setattr(queries, "CHUNK_BYTES", 3_000)
     with driving(tmp_path) as driver:
         names = [f"agent{k}" for k in range(9)]
         for name in names:
@@ -257,7 +257,7 @@ def test_metrics_read_a_body_once(tmp_path, monkeypatch):
     """Bodies may be large, and never change."""
     read: list[int] = []
     real = queries.read_body
-    monkeypatch.setattr(store, "read_body", lambda select, agent: read.append(agent) or real(select, agent))
+    monkeypatch.setattr(queries, "read_body", lambda select, agent: read.append(agent) or real(select, agent))
     with driving(tmp_path) as driver:
         growing = {**ARMS, "budget": {"initial": 3, "growth": {"by": "decisions", "rate": 0.5}}}
         for name in ("one", "two"):

@@ -86,7 +86,7 @@ def test_files_are_for_their_owner_alone(tmp_path, capsys):
         store.close()
     finally:
         os.umask(before)
-    assert names.pop("data") == 0o700 and len(names) == 4 and set(names.values()) == {0o600}
+    assert names.pop("data") == 0o700 and len(names) == 5 and set(names.values()) == {0o600}
     assert capsys.readouterr().err == ""
     for path in (folder, *folder.iterdir()):
         path.chmod(0o755 if path == folder else 0o644)

@@ -185,6 +185,7 @@ class SqliteStore(Store):
         self.run("INSERT INTO meta (name, value) VALUES ('commits', 0) ON CONFLICT (name) DO NOTHING")
         self._commits = self.run("SELECT value FROM meta WHERE name = 'commits'").fetchone()[0]
         self._seen = os.open(self.data / SEEN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.fchmod(self._seen, 0o600)
         seen = self._read_seen()
         if seen > self._commits and not self.accept_older:
             raise StorageError(
