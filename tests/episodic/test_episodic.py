@@ -776,7 +776,7 @@ def test_what_belongs_to_another_family_says_so():
     with pytest.raises(sp.InvalidInput, match="decides whole episodes"):
         episodes.decide()
     for call in (arms.plan, lambda: arms.decide_episode([0], [0]), lambda: arms.visits, lambda: arms.widths):
-        with pytest.raises(sp.InvalidInput, match="agents of UCBVI.* ULCVI.* have it"):
+        with pytest.raises(sp.InvalidInput, match=r"agents of UCBVI.* ULCVI.* have it"):
             call()
     for learner in (sp.UCB1(2), sp.OFUL(2)):
         with pytest.raises(sp.InvalidInput, match="ForEpisodes is for episodes"):
