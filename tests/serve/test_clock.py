@@ -96,13 +96,37 @@ def test_clocks_that_drift_apart_are_no_jump():
         assert clock.now() == clocks.shown and not clock.held
 
 
-def test_a_clock_that_went_back_is_expected_to_go_on_from_there():
+def test_a_clock_that_went_back_may_come_back():
+    """It is trusted up to where it would be if it had never gone, and not beyond."""
     clocks = Clocks()
     clock = started(clocks)
     clocks.set_ahead(-YEARS)
+    assert clock.now() == clocks.shown and not clock.held
+    clocks.pass_by(DAY)
+    clocks.set_ahead(YEARS)
+    assert clock.now() == clocks.shown == (START + DAY) * SECOND and not clock.held
+    clocks.set_ahead(-YEARS)
     assert clock.now() == clocks.shown
-    clocks.set_ahead(DAY)
-    assert clock.now() == clocks.shown - DAY * SECOND and clock.held
+    clocks.set_ahead(2 * YEARS)
+    assert clock.now() == (START + DAY) * SECOND and clock.held
+
+
+@pytest.mark.parametrize("back", [3_600, DAY, YEARS])
+def test_a_process_that_starts_while_the_clock_is_back_holds_no_right_clock(back):
+    """What was stored before, or meanwhile, says where the clock would be."""
+    clocks = Clocks()
+    first = started(clocks)
+    clocks.set_ahead(-back)
+    assert first.now() == clocks.shown
+    stored = first.to_store()
+    assert stored == START * SECOND
+    second = started(clocks, stored)
+    assert second.now() == clocks.shown and not second.held
+    clocks.pass_by(5)
+    clocks.set_ahead(back)
+    assert second.now() == clocks.shown and not second.held
+    third = started(clocks, stored)
+    assert third.now() == clocks.shown and not third.held
 
 
 @pytest.mark.parametrize(

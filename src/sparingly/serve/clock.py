@@ -2,7 +2,8 @@
 
 A clock can be set wrong, and what has been granted by it cannot be taken back. So time may go ahead of what has really
 passed by `TOLERANCE` at the most. A clock that jumps further is *held*: time goes on at its usual pace from where it
-was, until the clock is right again or an operator confirms it.
+was, until the clock is right again or an operator confirms it. A clock that went back may come back: it is trusted up
+to where it would be if it had never gone.
 
 A steady clock does not outlive its process, so the last trusted time is kept in the store. A process that starts trusts
 the clock up to `GAP` beyond it; that much is taken for the time in which nothing ran.
@@ -46,6 +47,7 @@ class TrustedClock:
         self._guard = threading.Lock()
         self._expected: int | None = None  # the time that the clock should have shown …
         self._at = 0  # … at this moment of the steady clock
+        self._before: tuple[int, int] | None = None  # the same from before the clock went back, until it is right again
         self.hold_saved = False  # whether the store knows that the clock is held
         self._saved_at: int | None = None
 
@@ -64,6 +66,8 @@ class TrustedClock:
                 if now > last + patience:
                     self._expected = last
                     self._hold(now - last)
+                elif now < last - TOLERANCE:
+                    self._before = last, self._at
 
     def now(self) -> int:
         """The trusted time."""
@@ -74,18 +78,27 @@ class TrustedClock:
         now, steady = self.clock(), self.steady()
         if self._expected is None:
             return now
-        passed = max(steady - self._at, 0)
-        ahead = now - (self._expected + passed)
-        if ahead > TOLERANCE:
-            self._hold(ahead)
-            return now - ahead
+        passed, most = max(steady - self._at, 0), self._most(steady)
+        if now > most + TOLERANCE:
+            self._hold(now - most)
+            return most
         self._release("it shows the expected time again")
-        if ahead < -TOLERANCE:
-            self._expected, self._at = now, steady  # it went back: expect it to go on from there
+        ahead = now - (self._expected + passed)
+        if ahead < -TOLERANCE and self._before is None:
+            self._before = most, steady
+        if abs(ahead) > TOLERANCE:
+            self._expected, self._at = now, steady  # it went back, or came back: expect it to go on from there
+            if now >= most - TOLERANCE:
+                self._before = None
         elif passed >= SECOND:
             drift = passed // DRIFT
             self._expected, self._at = self._expected + passed + min(max(ahead, -drift), drift), steady
         return now
+
+    def _most(self, steady: int) -> int:
+        """What the clock would show if it had never gone back."""
+        shown, at = (self._expected or 0, self._at) if self._before is None else self._before
+        return shown + max(steady - at, 0)
 
     def _hold(self, ahead: int) -> None:
         if not self.ahead:
@@ -113,7 +126,7 @@ class TrustedClock:
             told = stored or 0
             others_trust = told > (0 if self.hold_saved else trusted + TOLERANCE) and now <= told + GAP
             if self.ahead and others_trust:
-                self._expected, self._at = now, self.steady()
+                self._expected, self._at, self._before = now, self.steady(), None
                 self._release("it was confirmed")
             return self._now()
 
@@ -128,7 +141,7 @@ class TrustedClock:
         """The number to store."""
         now = self.now()
         self._saved_at, self.hold_saved = self.steady(), self.held
-        return -now if self.held else now
+        return -now if self.held else max(now, self._most(self._saved_at))
 
     def save_failed(self) -> None:
         """The number was not stored."""
