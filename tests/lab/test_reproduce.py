@@ -239,7 +239,7 @@ def test_the_command_line(tmp_path, monkeypatch):
 
 
 def test_stopped_by_hand_it_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "sparingly.cli", "reproduce", "ucb", "--full", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "sparingly.cli", "reproduce", "ucb/rate", "--full", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while not (tmp_path / "claims").exists():
         time.sleep(0.01)
