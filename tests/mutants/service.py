@@ -180,9 +180,15 @@ MUTANTS = (
     ),
     Mutant(
         "clock/jumps-trusted", "service", "serve/clock.py",
-        "if ahead > TOLERANCE:", "if ahead > 10**9 * TOLERANCE:",
+        "if now > most + TOLERANCE:", "if now > most + 10**9 * TOLERANCE:",
         "a clock that jumps years ahead is trusted, and grants what nobody meant to",
         (f"{CLOCK}::test_it_holds_a_clock_that_jumps",),
+    ),
+    Mutant(
+        "clock/held-in-the-past", "service", "serve/clock.py",
+        "            self._before = most, steady\n", "            self._before = None\n",
+        "a clock that went back and is set right is held in the past",
+        (f"{CLOCK}::test_a_clock_that_went_back_may_come_back",),
     ),
     Mutant(
         "clock/any-gap-at-a-start", "service", "serve/clock.py",
