@@ -188,4 +188,4 @@ def _learner(learner: Any, states: int, actions: int, horizon: int, rewards: tup
             f"the environment has {states} states and {actions} actions, the learner is made for {learner.states} and "
             f"{learner.actions}; give StationaryUCBVI without sizes"
         )
-    return learner  # type: ignore[no-any-return]
+    return learner  # type: ignore[no-any-return]  # it came as anything, and has been checked

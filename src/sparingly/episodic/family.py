@@ -89,7 +89,7 @@ class EpisodicFamily(BaseFamily):
         self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
     @property
-    def light(self) -> bool:  # type: ignore[override]
+    def light(self) -> bool:  # type: ignore[override]  # the base has an attribute
         """Whether plain Python is quick enough until the compiler is done: plans look at all cells."""
         return bool(int(np.prod(self.shape)) <= 1_000)
 

@@ -91,7 +91,7 @@ class LinearFamily(BaseFamily):
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
     @property
-    def light(self) -> bool:  # type: ignore[override]
+    def light(self) -> bool:  # type: ignore[override]  # the base has an attribute
         """Whether plain Python is quick enough until the compiler is done: each row takes d² steps."""
         return bool(self.learner.dim <= 64)
 

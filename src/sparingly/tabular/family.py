@@ -74,7 +74,7 @@ class TabularFamily(BaseFamily):
         self.start(make_memory(self.pair, learner, cost, keys(seeds, 1)[0]), seeds)
 
     @property
-    def light(self) -> bool:  # type: ignore[override]
+    def light(self) -> bool:  # type: ignore[override]  # the base has an attribute
         """Whether plain Python is quick enough until the compiler is done: a round looks at few cells."""
         return bool(self.shape[0] * self.shape[1] <= 5_000)
 

@@ -93,7 +93,7 @@ class StationaryFamily(BaseFamily):
         self.start(remember(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
     @property
-    def light(self) -> bool:  # type: ignore[override]
+    def light(self) -> bool:  # type: ignore[override]  # the base has an attribute
         """Whether plain Python is quick enough until the compiler is done: plans look at all cells."""
         return bool(self.learner.cells * self.learner.stages <= 1_000)
 
