@@ -1,5 +1,5 @@
-"""All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL, for episodes
-UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
+"""All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL, for labels
+Softmax, for episodes UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -11,6 +11,8 @@ from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.episodic.stationary.memory import LEARNERS as STATIONARY
 from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.ulcvi import ULCVI
+from sparingly.linear.labels.learners import LEARNERS as LABELS
+from sparingly.linear.labels.softmax import Softmax
 from sparingly.linear.learners import LEARNERS as LINEAR
 from sparingly.linear.oful import OFUL
 from sparingly.tabular.epsilon_greedy import EpsilonGreedy
@@ -20,7 +22,7 @@ from sparingly.tabular.moss import MOSS
 from sparingly.tabular.thompson import Thompson
 from sparingly.tabular.ucb1 import UCB1
 
-LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *EPISODIC, *STATIONARY)
+LEARNERS: tuple[type[Any], ...] = (*TABULAR, *LINEAR, *LABELS, *EPISODIC, *STATIONARY)
 
 __all__ = [
     "KLUCB",
@@ -31,6 +33,7 @@ __all__ = [
     "UCBVI",
     "ULCVI",
     "EpsilonGreedy",
+    "Softmax",
     "StationaryUCBVI",
     "Thompson",
 ]

@@ -5,7 +5,7 @@ The rule's ellipsoid grows when something is asked, the learner's when it is ans
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from sparingly.numba_support import compiled, inlined, record
 from sparingly.randomness import Stream
 from sparingly.rules.exact import least_asks
 from sparingly.rules.greedy import Reservoir, reservoir_words
-from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
+from sparingly.rules.pacing import PACE, PACE_WORDS, PATIENCE, SCORES, Pace, fresh_pace
 from sparingly.tabular.learner import TIES
 
 Words = NDArray[np.int64]
@@ -46,6 +46,7 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     ridge=np.float64,  # λ
     length=np.float64,  # L
     least=np.float64,  # with fewer asks than this, exact matching promises nothing
+    patience=np.float64,  # of rules that keep a pace
     scale=np.float64,  # of the bonus
     decisions=np.int64,  # made so far
     clock=np.int64,  # rounds that the learner has lived through
@@ -74,6 +75,31 @@ class Memory(NamedTuple):
     policy: Words  # (d + d·d + 1,) θ̂, V⁻¹ and the bonus as one block: what Greedy keeps
     asked: Ellipsoid  # of the asks: the rule's
     reservoir: Reservoir
+
+
+class Counting(Protocol):
+    """What it takes to ask about a row and to count the ask; the memory of labels has it, too."""
+
+    @property
+    def own(self) -> Any: ...
+    @property
+    def head(self) -> Any: ...
+    @property
+    def account(self) -> Account: ...
+    @property
+    def rule(self) -> Floats: ...
+    @property
+    def pace(self) -> Pace: ...
+    @property
+    def sample(self) -> Floats: ...
+    @property
+    def price(self) -> Integers: ...
+    @property
+    def y(self) -> Floats: ...
+    @property
+    def work(self) -> Floats: ...
+    @property
+    def asked(self) -> Ellipsoid: ...
 
 
 @inlined
@@ -154,7 +180,8 @@ def remember(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -
         d, pair.slots, prices.size, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[learner.ties], pair.exploits, pair.paced, scores, sampled, pair.exploits and prices.min() > 0, together,
         positive.min() if positive.size else 0, prices.max(), learner.ridge, learner.length,
-        pair.shared(least_asks)(d, learner.length, learner.ridge), learner.scale, 0, 0,
+        pair.shared(least_asks)(d, learner.length, learner.ridge), PATIENCE, learner.scale, 0,
+        0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:], memory.price[:] = learner.numbers, pair.rule_numbers, prices

@@ -13,7 +13,7 @@ import numpy as np
 from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
 from sparingly.linear.ellipsoid import Ellipsoid, add, freshen, norm_in, remove
 from sparingly.linear.learners import LEARNERS
-from sparingly.linear.memory import Floats, Memory, Words, look
+from sparingly.linear.memory import Counting, Floats, Memory, Words, look
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question, Row, Units
 from sparingly.randomness import Stream, uniform
@@ -34,7 +34,7 @@ bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", no_bar), "questi
 
 
 @inlined
-def price_of(m: Memory, a: int) -> int:
+def price_of(m: Counting, a: int) -> int:
     """What asking about action a costs."""
     return int(m.price[a if m.price.size > 1 else 0])
 
@@ -137,7 +137,7 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
 
 
 @inlined
-def question_about(m: Memory, price: int, norm: float, radius: float) -> Question:
+def question_about(m: Counting, price: int, norm: float, radius: float) -> Question:
     """What the rule may know about a row of this norm in V⁻¹, whose ask has this price."""
     head, sizes, granted, spent = m.head[0], m.asked.sizes[0], m.account[0].granted, m.account[0].spent
     narrow = 1.0 / max(norm * norm, 1e-300) - head.ridge / (head.length * head.length)
@@ -151,7 +151,18 @@ def question_about(m: Memory, price: int, norm: float, radius: float) -> Questio
         spent / UNIT if spent < UNLIMITED else math.inf,
         head.dim,
         Units(price, price * head.dim, granted, spent),
-        Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least),
+        Row(
+            norm,
+            head.dim,
+            head.ridge,
+            head.length,
+            sizes.log_det,
+            sizes.tr,
+            head.cheapest,
+            head.dearest,
+            head.least,
+            head.patience,
+        ),
         None,
         m.pace.state[0].score,
         m.pace,
@@ -160,7 +171,7 @@ def question_about(m: Memory, price: int, norm: float, radius: float) -> Questio
 
 
 @inlined
-def wants(m: Memory, question: Question) -> bool:
+def wants(m: Counting, question: Question) -> bool:
     """Whether the rule wants to ask."""
     return bool(asks_about(m.own, m.head[0].rule, m.rule, question))
 
@@ -194,7 +205,7 @@ def score(m: Memory, x: Floats, norm: float, bonus: float, rival: float) -> floa
 
 
 @inlined
-def remember_row(m: Memory, x: Floats) -> None:
+def remember_row(m: Counting, x: Floats) -> None:
     """Keep the row that the learner proposes in this round among the last ones."""
     place = m.pace.state[0].seen % m.sample.shape[0]
     for i in range(x.size):
@@ -217,7 +228,7 @@ def settle(m: Memory, X: Floats, a: int, question: Question, wanted: bool) -> tu
 
 
 @inlined
-def count(m: Memory, x: Floats, question: Question, wanted: bool) -> int:
+def count(m: Counting, x: Floats, question: Question, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
     price = question.units.cost
     if not wanted:  # Algorithm 2, line 6
@@ -232,7 +243,7 @@ def count(m: Memory, x: Floats, question: Question, wanted: bool) -> int:
 
 
 @inlined
-def count_row(m: Memory, x: Floats, question: Question) -> None:
+def count_row(m: Counting, x: Floats, question: Question) -> None:
     """Note whether the reserve has paid for a row: the question is the one before the ask."""
     state, price = m.pace.state[0], question.units.cost
     state.last_gain = 0.0
