@@ -1,4 +1,4 @@
-"""Our own candidates: OFUL, as `Table.learner` sets it up, with several ways to ask."""
+"""Our own candidates: OFUL, as `Table.learner` sets it up, with several ways to ask; Softmax, told rewards or labels."""
 
 from __future__ import annotations
 
@@ -43,6 +43,46 @@ class Ours:
         self.agent.observe(self.decision.id, answer)
 
 
+class OurLabels:
+    """An agent with Softmax, which takes the inputs as they are."""
+
+    def __init__(self, facts: Facts, growing: bool, seeds: np.random.SeedSequence, feedback: str) -> None:
+        budget = sp.budgets.Linear(facts.share) if growing else float(facts.budget)
+        rule, budget = (sp.Always(), float(facts.rounds)) if facts.always else (sp.BalancedMatching(), budget)
+        self.agent = agent_for(sp.Softmax(facts.size, facts.actions), rule, budget, facts.rounds, seeds)
+        self.feedback = feedback
+
+    def decide(self, inputs: np.ndarray) -> tuple[int, bool]:
+        self.decision = self.agent.decide(inputs)
+        return self.decision.action, self.decision.ask
+
+    def learn(self, answer: float) -> None:
+        self.agent.observe(self.decision, **{self.feedback: int(answer)})
+
+
+def making_labels(feedback: str, growing: bool) -> Any:
+    """Makes an agent with Softmax that is told the label, or the reward of what it did."""
+
+    def make(facts: Facts, setting: Mapping[str, Any], seeds: np.random.SeedSequence) -> OurLabels:
+        return OurLabels(facts, growing, seeds, feedback)
+
+    return make
+
+
+def softmax_candidates() -> list[Candidate]:
+    """Softmax with the default rule, told the reward or the label, under either kind of budget."""
+    return [
+        Candidate(
+            f"sparingly Softmax, {feedback}s{', growing budget' if growing else ''}", "sparingly",
+            making_labels(feedback, growing), "Softmax(), BalancedMatching(), all defaults",
+            f"sparingly Softmax {feedback}", feedback=feedback, budget="growing" if growing else "at once",
+            fits=is_labelled,
+        )
+        for feedback in ("reward", "label")
+        for growing in (False, True)
+    ]  # fmt: skip
+
+
 def making(rule: Any, growing: bool = False, mirrored: bool = False) -> Any:
     """Makes an agent with this rule, under a budget that is there at once or grows with the rounds."""
 
@@ -75,4 +115,5 @@ def candidates() -> list[Candidate]:
             f"{SAYS}, BalancedMatching(); features (1, ±x)/√2, so that an ask teaches both classes",
             "sparingly OFUL ±x", fits=lambda table: is_labelled(table) and len(table.actions) == 2,
         ),
+        *softmax_candidates(),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sparingly as sp
 from sparingly.linear.labels.memory import ROWS
 from sparingly.linear.memory import SAMPLED
-from tests.conftest import RULES, interpreted
+from tests.conftest import RULES, interpreted, same
 
 
 def directions(random, count, d):
@@ -266,6 +266,68 @@ def test_a_saved_agent_whose_rows_went_round_goes_on_too(tmp_path):
     assert play(agent, 50) == play(again, 50)
 
 
+WEIGHTS = [[3.0, 0.0, 0.0], [0.0, 3.0, -1.0], [-2.0, 0.0, 2.0]]
+PROBLEMS = {
+    "labels": sp.problems.Labels(WEIGHTS, sp.features.Sphere(1)),
+    "rewards": sp.problems.Labels(WEIGHTS, sp.features.Gaussian(1), tells="reward"),
+    "given, with costs": sp.problems.Labels(WEIGHTS, np.eye(3)[[0, 2, 1, 1]], costs=[1.0, 0.5, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("rule", RULES["linear"], ids=repr)
+def test_the_simulator_and_the_agent_are_one(name, rule):
+    if "costs" in name and rule == sp.PaperMatching():
+        pytest.skip("proved for unit costs only")
+    runs = [
+        sp.simulate(
+            PROBLEMS[name], sp.Softmax(3, 3), rule, sp.budgets.Bernoulli(0.4), rounds=90, runs=2, seed=1, path=path,
+            checkpoints=range(1, 91),
+        )
+        for path in ("fast", "agent")
+    ]  # fmt: skip
+    same(*runs)
+    assert runs[0].asked[:, -1].max() > 0 or isinstance(rule, sp.Never)
+    assert (runs[0].spent <= runs[0].budget).all()
+
+
+def test_simulated_labels_come_with_their_probabilities():
+    """Class k is right with probability P(k | x): chi-square over 20,000 answers, false alarms 1e-6."""
+    from scipy.stats import chi2
+
+    from sparingly.problems.labels import right_class
+
+    x, room, counts = np.array([0.6, 0.0, 0.8]), np.zeros(3), np.zeros(3)
+    for k in range(20_000):
+        counts[right_class(np.array(WEIGHTS), x, np.uint64(7), k, room)] += 1
+    expected = 20_000 * chances(np.array(WEIGHTS) @ x)
+    assert ((counts - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-6, 2)
+
+
+def test_an_adversary_may_pick_inputs():
+    problem = sp.problems.Labels(WEIGHTS, sp.contexts.Adaptive(lambda history: np.eye(3)[int(history.grew)]))
+    r = sp.simulate(problem, sp.Softmax(3, 3), sp.ExactMatching(), sp.budgets.Bernoulli(0.5), rounds=60, runs=1)
+    assert r.refused.sum() == 0 and r.asked[0, -1] > 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: sp.problems.Labels([[1.0, 2.0]], np.eye(2)),
+        lambda: sp.problems.Labels(WEIGHTS, np.eye(2)),
+        lambda: sp.problems.Labels(WEIGHTS, sp.features.Sphere(2)),
+        lambda: sp.problems.Labels(WEIGHTS, np.eye(3), tells="all"),
+        lambda: sp.problems.Labels(WEIGHTS, np.eye(3), costs=[1.0]),
+        lambda: sp.simulate(PROBLEMS["labels"], sp.OFUL(3), sp.Always(), 5, rounds=5),
+        lambda: sp.simulate(PROBLEMS["labels"], sp.Softmax(3, 2), sp.Always(), 5, rounds=5),
+        lambda: sp.simulate(sp.problems.Labels(WEIGHTS, 2 * np.eye(3)), sp.Softmax(3, 3), sp.Always(), 5, rounds=5),
+    ],
+)
+def test_bad_problems(make):
+    with pytest.raises(sp.InvalidInput):
+        make()
+
+
 def digest():
     """What agents and simulations do, to the last digit."""
     result = []
@@ -273,6 +335,9 @@ def digest():
         agent = sp.Agent(sp.Softmax(3, 3, scale=0.7), rule, sp.budgets.Linear(0.3), seed=2)
         result += [list(step) for step in play(agent, 50)[0]]
         result.append(agent._family.memory.weights.ravel().tolist())
+    for problem in PROBLEMS.values():
+        r = sp.simulate(problem, sp.Softmax(3, 3), sp.BalancedMatching(), sp.budgets.Bernoulli(0.4), 80, 1)
+        result += [r.regret[0].tolist(), r.asked[0].tolist()]
     return [[str(value) for value in part] for part in result]
 
 
