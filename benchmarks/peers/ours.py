@@ -1,4 +1,4 @@
-"""Our own candidates: OFUL, as `Table.learner` sets it up, with several ways to ask; Softmax, told rewards or labels."""
+"""Our own candidates: OFUL, as `Table.learner` sets it up, with several ways to ask; Softmax with rewards or labels."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ from sparingly.learners import (
     UCBVI,
     ULCVI,
     EpsilonGreedy,
+    LinTS,
+    Logistic,
     Softmax,
     StationaryUCBVI,
     Thompson,
@@ -87,7 +89,8 @@ else:
 __all__ = [
     "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
     "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
-    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
+    "Greedy", "InvalidInput", "Learner", "Ledger", "LinTS", "Logistic", "Matching", "MigrationWarning",
+    "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule",
     "ServiceError", "Simulation", "Softmax", "SparinglyError", "StationaryUCBVI", "Thompson", "Unauthorized",
     "Unavailable", "UnknownDecision",

@@ -41,6 +41,8 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     sampled=np.int64,  # and N, how many of the rows that were proposed last
     by_asks=np.int64,  # 1 if exploration shrinks with asks, rather than with answers
     together=np.int64,  # 1 if every answer comes at once, so that one ellipsoid serves learner and rule
+    rows=np.int64,  # R, how many of the last answers are kept; 0 if none are needed
+    draws=np.int64,  # 1 if a θ is drawn in each round, and trusted
     cheapest=np.int64,  # the least price that is not 0, in millionths
     dearest=np.int64,  # the largest price
     ridge=np.float64,  # λ
@@ -50,8 +52,20 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     scale=np.float64,  # of the bonus
     decisions=np.int64,  # made so far
     clock=np.int64,  # rounds that the learner has lived through
+    answers=np.int64,  # rows that there ever were
+    place=np.int64,  # of the row to be fitted next
+    calm=np.int64,  # how many rows in a row have not changed when they were fitted again
 )
 HEAD_WORDS, ACCOUNT_WORDS, SIZES_WORDS = (kind.itemsize // 8 for kind in (HEAD, ACCOUNT, SIZES))
+
+
+class Rows(NamedTuple):
+    """The last answers, R of them, whose pulls can still change; what has gone has left its pull in θ̂."""
+
+    inputs: Floats  # (R, d) x,
+    squares: Floats  # (R,) x·x,
+    told: Floats  # (R,) the reward,
+    pulls: Floats  # (R,) and the pull
 
 
 class Memory(NamedTuple):
@@ -75,6 +89,8 @@ class Memory(NamedTuple):
     policy: Words  # (d + d·d + 1,) θ̂, V⁻¹ and the bonus as one block: what Greedy keeps
     asked: Ellipsoid  # of the asks: the rule's
     reservoir: Reservoir
+    drawn: Floats  # (d,) θ as it was drawn, or room to compute in
+    rows: Rows
 
 
 class Counting(Protocol):
@@ -127,6 +143,12 @@ def look(words: Words, own: Any) -> Memory:
     asked = known if head[0].together else end + square  # of the rule's V; its inverse lies before it
     asked_inverse = inverse if head[0].together else end
     past = asked + 2 * square + SIZES_WORDS
+    policies = past + 1 + slots
+    drawn = policies + slots * (known - theta)
+    inputs = drawn + d
+    squares = inputs + head[0].rows * d
+    told = squares + head[0].rows
+    pulls = told + head[0].rows
     return Memory(
         own,
         head,
@@ -157,8 +179,15 @@ def look(words: Words, own: Any) -> Memory:
         ),
         Reservoir(
             words[past : past + 1],
-            words[past + 1 : past + 1 + slots],
-            words[past + 1 + slots :].reshape((slots, known - theta)),
+            words[past + 1 : policies],
+            words[policies:drawn].reshape((slots, known - theta)),
+        ),
+        floats[drawn:inputs],
+        Rows(
+            floats[inputs:squares].reshape((head[0].rows, d)),
+            floats[squares:told],
+            floats[told:pulls],
+            floats[pulls : pulls + head[0].rows],
         ),
     )
 
@@ -167,21 +196,27 @@ open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
 def remember(pair: Pair, learner: Any, key: np.uint64, together: bool = False) -> Words:
-    """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both."""
+    """A fresh memory; `together` if every answer will come at once, so that one ellipsoid serves both.
+
+    It cannot where answers have weights.
+    """
+    together = together and learner.rows == 0
     d, prices = learner.dim, cost_in_units([1.0] if learner.costs is None else learner.costs)
     size = HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size + prices.size
     scores, sampled = (SCORES, SAMPLED) if pair.paced and not pair.python_learner else (0, 0)
     size += PACE_WORDS + scores + sampled * d
     ellipsoid, policy = 3 * d * d + SIZES_WORDS, d + d * d + 1
     size += 3 * d + d * d + 1 + (1 if together else 2) * ellipsoid + reservoir_words(pair.slots, policy)
+    size += d + learner.rows * (d + 3)
     words = np.zeros(size, dtype=np.int64)
     positive = prices[prices > 0]
     words[:HEAD_WORDS].view(HEAD)[0] = (
         d, pair.slots, prices.size, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[learner.ties], pair.exploits, pair.paced, scores, sampled, pair.exploits and prices.min() > 0, together,
+        learner.rows, learner.draws,
         positive.min() if positive.size else 0, prices.max(), learner.ridge, learner.length,
         pair.shared(least_asks)(d, learner.length, learner.ridge), PATIENCE, learner.scale, 0,
-        0,
+        0, 0, 0, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:], memory.price[:] = learner.numbers, pair.rule_numbers, prices

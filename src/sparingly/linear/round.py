@@ -16,20 +16,25 @@ from sparingly.linear.learners import LEARNERS
 from sparingly.linear.memory import Counting, Floats, Memory, Words, look
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question, Row, Units
-from sparingly.randomness import Stream, uniform
+from sparingly.randomness import Stream, fork, normal, uniform
 from sparingly.rules import RULES
-from sparingly.rules.dispatch import NO_REASON, kinds_for, ladder, no_bar, no_reserve
+from sparingly.rules.dispatch import NO_REASON, kinds_for, ladder, no_bar, no_reserve, no_root
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import take_score
 from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent, explain
 from sparingly.vectors import dot, multiply
 
+FITS = 256  # rows that are fitted again after an answer, at most,
+LATER = 8  # and in each round after that, until all have converged
+CALM = 1e-9  # pulls that change by less have converged
 EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
 
 radius_of = ladder("radius", LEARNERS, kinds_for(LEARNERS, "radius"), "rounds, log_det")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "linear"), "question")
 reason_of = ladder("reason_for_row", RULES, kinds_for(RULES, "reason_for_row", "linear", NO_REASON), "question")
 reserves = ladder("reserves", RULES, kinds_for(RULES, "reserves", "linear", no_reserve), "question")
+solve = ladder("solve", LEARNERS, kinds_for(LEARNERS, "solve", "radius", no_root), "start, factor, reward")
+weight_of = ladder("weight", LEARNERS, kinds_for(LEARNERS, "weight", "radius", 1.0), "score")
 bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", no_bar), "question")
 
 
@@ -95,7 +100,27 @@ def explored(m: Memory) -> Ellipsoid:
 def own_action(m: Memory, X: Floats, bonus: float) -> tuple[int, float]:
     """What the learner's own policy does; and the index of the runner-up, if the rule keeps a pace."""
     e, random_ties, both = explored(m), m.head[0].random_ties == 1, m.pace.scores.size > 0
+    if m.head[0].draws:
+        draw(m, m.theta, e.inverse, bonus)
+        return choose(X, m.drawn, e.inverse, 0.0, 0.0, m.y, random_ties, m.random, both)
     return choose(X, m.theta, e.inverse, bonus, e.sizes[0].stretch, m.y, random_ties, m.random, both)
+
+
+@apart
+def draw(m: Memory, theta: Floats, inverse: Floats, bonus: float) -> None:
+    """θ from N(θ̂, bonus²/d·V⁻¹): θ̂ + bonus/sqrt(d)·L g, with V⁻¹ = L Lᵀ and g of independent standard normals."""
+    d, L, deviation = theta.size, m.work, bonus / math.sqrt(theta.size)
+    for i in range(d):
+        m.drawn[i] = theta[i]
+    for j in range(d):  # column by column of Cholesky's decomposition
+        for i in range(j, d):
+            value = inverse[i, j]
+            for k in range(j):
+                value -= L[i, k] * L[j, k]
+            L[i, j] = math.sqrt(max(value, 0.0)) if i == j else value / max(L[j, j], 1e-300)
+        g = normal(fork(m.random))[0]
+        for i in range(j, d):
+            m.drawn[i] += deviation * g * L[i, j]
 
 
 @inlined
@@ -133,6 +158,9 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
     policy = m.reservoir.policies[slot].view(np.float64)
     inverse, stretch = policy[d : d + d * d].reshape((d, d)), 1.0 / m.head[0].ridge
     ties = m.head[0].random_ties == 1
+    if m.head[0].draws:
+        draw(m, policy[:d], inverse, policy[d + d * d])
+        return choose(X, m.drawn, inverse, 0.0, 0.0, m.y, ties, m.random, False)[0]
     return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]
 
 
@@ -180,6 +208,8 @@ def wants(m: Counting, question: Question) -> bool:
 def propose(m: Memory, X: Floats) -> tuple[int, Question]:
     """Start a round: the learner names its action, and what the rule may know about it."""
     freshen(m.asked, m.work)
+    if m.rows.squares.size > 0:
+        fit_again(m, LATER)
     reach = radius(m)
     bonus = m.head[0].scale * reach
     a, rival = own_action(m, X, bonus)
@@ -263,11 +293,64 @@ def play_round(m: Memory, X: Floats) -> tuple[int, int]:
 
 @inlined
 def take_answer(m: Memory, x: Floats, reward: float) -> None:
-    """V += x xᵀ, Σ x R += x·reward, θ̂ = V⁻¹ Σ x R."""
+    """V += x xᵀ, Σ x R += x·reward, θ̂ = V⁻¹ Σ x R; or a row more, where the mean reward is not ⟨x, θ⟩."""
+    if m.rows.squares.size > 0:
+        take_row(m, x, reward)
+        return
     add(m.known, x, m.y, m.work)
     for i in range(x.size):
         m.sum[i] += x[i] * reward
     multiply(m.known.inverse, m.sum, m.theta)
+
+
+@apart
+def take_row(m: Memory, x: Floats, reward: float) -> None:
+    """A row more: it is fitted first, then the others in turn; V += weight·x xᵀ with the weight at the fit."""
+    head, rows = m.head[0], m.rows
+    row = head.answers % rows.squares.size
+    head.answers += 1
+    rows.told[row], rows.squares[row], rows.pulls[row] = reward, dot(x, x), 0.0
+    for i in range(x.size):
+        rows.inputs[row, i] = x[i]
+    fit_row(m, row)
+    head.calm = 0
+    fit_again(m, FITS)
+    root = math.sqrt(weight_of(m.own, head.learner, m.learner, dot(x, m.theta)))
+    for i in range(x.size):
+        m.drawn[i] = root * x[i]
+    add(m.known, m.drawn, m.y, m.work)
+
+
+@apart
+def fit_again(m: Memory, fits: int) -> None:
+    """Fit so many rows again, in turn; fewer, if all of them have converged."""
+    head = m.head[0]
+    kept = min(head.answers, m.rows.squares.size)
+    for _ in range(fits):
+        if head.calm >= kept:
+            break
+        head.place = head.place + 1 if head.place + 1 < kept else 0
+        head.calm = head.calm + 1 if fit_row(m, head.place) < CALM else 0
+
+
+@inlined
+def fit_row(m: Memory, row: int) -> float:
+    """Fit the pull of one row, and θ̂ with it, as if all other pulls were right; by how much it has changed.
+
+    At the optimum θ̂ = 4/λ·Σ p x with the pulls p = reward − μ(⟨x, θ̂⟩): dual coordinate ascent, as for labels.
+    """
+    x, rows = m.rows.inputs[row], m.rows
+    share = 4.0 / m.head[0].ridge
+    factor = share * rows.squares[row]
+    start = dot(x, m.theta) - factor * rows.pulls[row]
+    score = solve(m.own, m.head[0].learner, m.learner, start, factor, rows.told[row])
+    if factor == 0.0:
+        return 0.0
+    change = (score - start) / factor - rows.pulls[row]
+    rows.pulls[row] += change
+    for i in range(x.size):
+        m.theta[i] += share * change * x[i]
+    return float(abs(change))
 
 
 # What the Agent calls: with the words of a memory, everything in one call.

@@ -96,6 +96,7 @@ class LinearSimulator(RoundSimulator):
         truth = loop.TrueLinear(self.problem.theta, self.problem.noise, self.noise_keys(noise_seed)[0])
         record, losses, mark = self.new_record(), np.zeros(2), 0
         keeps = self.skip and isinstance(self.source, features.Fixed) and not self.free and not self.pair.paced
+        keeps = keeps and self.learner.rows == 0 and not self.learner.draws
         kept = self.shape[1] if keeps else 0
         fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         tapes = Tapes(self, world_seed)

@@ -20,7 +20,7 @@ from sparingly.problems.rewards import Bernoulli, Beta, Fixed, Rewards, Truncate
 
 __all__ = [
     "Arms", "Bernoulli", "Beta", "ContextualArms", "Episodic", "Fixed", "HardFamily", "Labels", "Linear", "Rewards",
-    "Scenario", "TruncatedNormal", "chain", "deep_sea", "episode_trap", "greedy_trap", "grid", "hard_arms", "hard_costs",
-    "hard_linear", "hard_varying", "hard_varying_linear", "hidden_arm", "hypercube", "linear_trap", "random_mdp",
-    "river_swim", "worse_labelling",
+    "Scenario", "TruncatedNormal", "chain", "deep_sea", "episode_trap", "greedy_trap", "grid", "hard_arms",
+    "hard_costs", "hard_linear", "hard_varying", "hard_varying_linear", "hidden_arm", "hypercube", "linear_trap",
+    "random_mdp", "river_swim", "worse_labelling",
 ]  # fmt: skip

@@ -85,6 +85,12 @@ def no_streak(rule: Any, question: Any) -> int:
 
 
 @inlined
+def no_root(learner: Any, start: float, factor: float, reward: float) -> float:
+    """The mean reward is ⟨x, θ⟩: no row is fitted."""
+    return math.nan
+
+
+@inlined
 def no_reserve(rule: Any, question: Any) -> bool:
     """The rule keeps no reserve."""
     return False
@@ -131,6 +137,8 @@ STAND_INS = {
     "bar": no_bar,
     "streak": no_streak,
     "reserves": no_reserve,
+    "solve": no_root,
+    "weight": 1.0,
     "promise": no_limit,
     "reason": NO_REASON,
     "reason_for_row": NO_REASON,
