@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparingly as sp
-from sparingly.linear.logistic import chance_of
+from sparingly.linear.logistic import chance_of, solve
 from sparingly.numba_support import from_python
 from tests.conftest import RULES, interpreted, same
 
@@ -39,7 +39,7 @@ def direct_fit(X, rewards, ridge):
     return theta
 
 
-def settled(agent, rounds=1_500):
+def settled(agent, rounds=20_000):
     """Rounds without an answer, in which what is left to fit is fitted."""
     for _ in range(rounds):
         agent.decide(np.zeros((1, agent.learner.dim)))
@@ -56,7 +56,7 @@ def test_theta_is_that_of_a_direct_fit(seed, fractions):
     for x, reward in zip(X, rewards, strict=True):
         agent.observe(agent.decide(x[None]), float(reward))
     m = settled(agent)
-    np.testing.assert_allclose(agent.theta, direct_fit(X, rewards, ridge), atol=1e-6)
+    np.testing.assert_allclose(agent.theta, direct_fit(X, rewards, ridge), atol=1e-4)
     np.testing.assert_allclose(agent.theta, 4 / ridge * m.rows.pulls[:70] @ X, atol=1e-9)
 
 
@@ -252,6 +252,15 @@ def test_bad_rewards_change_nothing(reward):
     agent.observe(decision, True)
 
 
+def test_roots_are_found_where_newton_goes_astray():
+    random, find = np.random.default_rng(0), from_python(solve)
+    parameters = sp.Logistic(2).parameters
+    for _ in range(3_000):
+        start, factor, reward = 10 * random.normal(), 10 ** random.uniform(-3, 3), random.choice([0.0, 1.0, 0.3])
+        u = find(parameters, start, factor, reward)
+        assert abs(u - start - factor * (reward - mean(u))) < 1e-7 * (1 + factor)
+
+
 @pytest.mark.parametrize("score", [-800.0, -1.5, 0.0, 2.0, 800.0])
 def test_chances_do_not_overflow(score):
     expected = 0.0 if score == -800 else 1.0 if score == 800 else 1 / (1 + math.exp(-score))
@@ -259,7 +268,7 @@ def test_chances_do_not_overflow(score):
 
 
 def test_yes_and_no_are_learnt_better_than_by_least_squares():
-    """Steep probabilities, a tenth of 2,000 rounds, mean of three seeds: at least 97 % of what the best rows are worth."""
+    """Steep probabilities, a tenth of 2,000 rounds, three seeds: at least 97 % of what the best rows are worth."""
     earned, best = 0.0, 0.0
     for seed in range(3):
         random = np.random.default_rng(seed)

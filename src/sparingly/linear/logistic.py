@@ -39,9 +39,12 @@ def radius(learner: Logistic, rounds: int, log_det: float) -> float:
 
 @inlined
 def solve(learner: Logistic, start: float, factor: float, reward: float) -> float:
-    """The u with u = start + factor·(reward − μ(u)): Newton's method, held between two bounds of the root."""
+    """The u with u = start + factor·(reward − μ(u)).
+
+    By Newton's method while a step is half as long as the one before; else, where μ is flat, the bracket is halved.
+    """
     low, high = start + factor * (reward - 1.0), start + factor * reward
-    score = min(max(start, low), high)
+    score, moved = min(max(start, low), high), high - low
     for _ in range(STEPS):
         chance = chance_of(score)
         excess = score - start - factor * (reward - chance)
@@ -50,7 +53,7 @@ def solve(learner: Logistic, start: float, factor: float, reward: float) -> floa
         else:
             low = score
         following = score - excess / (1.0 + factor * chance * (1.0 - chance))
-        if not low <= following <= high:
+        if not (low <= following <= high and abs(following - score) <= 0.5 * moved):
             following = 0.5 * (low + high)
         moved, score = abs(following - score), following
         if moved <= STILL * (1.0 + abs(score)):
