@@ -20,12 +20,24 @@ from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, State
 from sparingly.rules import RULES, Never
 from sparingly.rules.dispatch import STAND_INS
-from sparingly.rules.pacing import UNKNOWN, Pace
+from sparingly.rules.pacing import UNKNOWN, Pace, fresh_pace
 from sparingly.rules.rule import EXPLORE, as_function, built_in, function_for
 from sparingly.validation import choice
 
+Floats = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+OF_PAIR = {  # what the head of every memory has of a learner and a rule
+    "slots": np.int64,  # P, of Greedy's reservoir; 0 without the reduction
+    "learner": np.int64,  # its number in the registry
+    "learner_numbers": np.int64,  # how many parameters it has
+    "rule": np.int64,  # its number in the registry
+    "rule_numbers": np.int64,  # how many parameters it has
+    "random_ties": np.int64,  # 1 if ties are broken at random
+    "exploits": np.int64,  # 1 if it explores only where it asks: elsewhere the best estimate is played
+    "paced": np.int64,  # 1 if the rule keeps a pace
+}
 
 
 def kind_of(registry: Sequence[type[Any]], part: Any) -> int | None:
@@ -99,6 +111,23 @@ class Pair:
     def by_steps(self) -> bool:
         """Whether rounds go step by step through Python: where a part is in Python, or the compiler is off."""
         return self.in_python or DISABLED
+
+    def head(self, kind: np.dtype[Any], numbers: Floats, ties: str, **values: Any) -> Any:
+        """The head of a fresh memory, (1,): what it has of this pair, and what the setting adds."""
+        values |= {
+            "slots": self.slots, "learner": self.learner, "learner_numbers": numbers.size, "rule": self.rule,
+            "rule_numbers": self.rule_numbers.size, "random_ties": ties == "random", "exploits": self.exploits,
+            "paced": self.paced,
+        }  # fmt: skip
+        head = np.zeros(1, dtype=kind)
+        for name, value in values.items():
+            head[name] = value
+        return head
+
+    def begin(self, memory: Any, numbers: Floats, key: np.uint64) -> None:
+        """Fill in what every fresh memory has: the parameters, the learner's randomness, a pace that has not begun."""
+        memory.learner[:], memory.rule[:], memory.random[0] = numbers, self.rule_numbers, key
+        fresh_pace(memory.pace.state)
 
     def code(self, function: F) -> F:
         """A compiled function for this pair: the one that is kept on disk, or one made for the user's own parts."""

@@ -286,9 +286,9 @@ class LinearFamily(BaseFamily):
             "price": m.price,
             "theta": m.theta,
             "sum": m.sum,
-            "past_theta": past[:, :d],
-            "past_inverse": past[:, d:-1].reshape(-1, d),
-            "past_radius": past[:, -1],
+            "past_theta": past[:, 1 : 1 + d],
+            "past_inverse": past[:, 1 + d :].reshape(-1, d),
+            "past_radius": past[:, 0],
         }
         for which, e in self._ellipsoids():
             named |= {f"{which}_{name}": getattr(e, name) for name in ("V", "rest", "inverse")}
@@ -305,9 +305,9 @@ class LinearFamily(BaseFamily):
         for name in ("random", "price", "theta", "sum"):
             fill(getattr(m, name), parts[name])
         past, slots = m.reservoir.policies.view(np.float64), m.reservoir.since.size
-        fill_rows(past[:, :d], parts["past_theta"], slots, d)
-        fill_rows(past[:, d:-1], parts["past_inverse"], slots * d, d)
-        fill_rows(past[:, -1:], parts["past_radius"], slots)
+        fill_rows(past[:, 1 : 1 + d], parts["past_theta"], slots, d)
+        fill_rows(past[:, 1 + d :], parts["past_inverse"], slots * d, d)
+        fill_rows(past[:, :1], parts["past_radius"], slots)
         for which, e in self._ellipsoids():
             for name in ("V", "rest", "inverse"):
                 fill(getattr(e, name), parts[f"{which}_{name}"])

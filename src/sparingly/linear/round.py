@@ -131,9 +131,9 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
     if slot < 0:
         return own_action(m, X, bonus)[0]
     policy = m.reservoir.policies[slot].view(np.float64)
-    inverse, stretch = policy[d : d + d * d].reshape((d, d)), 1.0 / m.head[0].ridge
+    inverse, stretch = policy[1 + d :].reshape((d, d)), 1.0 / m.head[0].ridge
     ties = m.head[0].random_ties == 1
-    return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]
+    return choose(X, policy[1 : 1 + d], inverse, policy[0], stretch, m.y, ties, m.random, False)[0]
 
 
 @inlined

@@ -7,12 +7,11 @@ the callers are compiled once more, for just these.
 
 from __future__ import annotations
 
-import linecache
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparingly.numba_support import generated, inlined
+from sparingly.numba_support import define, generated, inlined
 from sparingly.parameters import Parametric, constructor
 
 
@@ -33,16 +32,7 @@ def ladder(name: str, registry: Sequence[type[Parametric]], functions: Mapping[i
         last = place + 1 == len(functions)
         lines += [f"        {call}"] if last else [f"        if kind == {kind}:", f"            {call}"]
     lines += [f"    return own.{name}(own.{registry[0].role}, {arguments})", ""]
-    return generated(_define(name, "\n".join(lines), names))
-
-
-def _define(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """A function from its source, which a debugger can show."""
-    file = f"<{name} of every kind>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), names)  # noqa: S102  the text is made above, of names of our own
-    function: Callable[..., Any] = names[name]
-    return function
+    return generated(define(name, "\n".join(lines), names, "every kind"))
 
 
 def kinds_for(registry: Sequence[type[Any]], name: str, within: str = "", otherwise: Any = None) -> dict[int, Any]:

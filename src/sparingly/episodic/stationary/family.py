@@ -288,7 +288,7 @@ class StationaryFamily(BaseFamily):
         used, edges, lanes = counters["places"], counters["edges"], len(parts["lanes"])
         if not (0 <= used <= self.shape[0] and 0 <= edges <= 2 * used * used * self.shape[1] + used and lanes >= 1):
             raise UnreadableFile("the numbers of states and transitions are out of their range")
-        self.words = laid_out(self.memory, self.words, room=max(16, used + 2), pool=max(64, edges + 2), lanes=lanes)
+        self.words = laid_out(self.memory, room=max(16, used + 2), pool=max(64, edges + 2), lanes=lanes)
         self.attach()
         m = self.memory
         sizes = {"lanes": lanes, "places": used, "cells": used * self.shape[1], "edges": edges}
