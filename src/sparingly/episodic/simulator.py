@@ -30,6 +30,7 @@ class EpisodicSimulator(Simulator):
     """A simulation of episodes."""
 
     about = "episodes"
+    problems = Episodic
 
     def __init__(self, problem: Episodic, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         H, S, A = problem.shape
@@ -47,10 +48,6 @@ class EpisodicSimulator(Simulator):
         self.check()
         self.pair = EpisodicFamily.make_pair(learner, rule)
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Episodic)
-
     @property
     def shape(self) -> tuple[int, ...]:
         H, S, A = self.problem.shape
@@ -59,10 +56,6 @@ class EpisodicSimulator(Simulator):
     @property
     def contexts(self) -> int:
         return int(self.problem.states)
-
-    @property
-    def compiled(self) -> bool:
-        return not (self.adaptive or self.pair.in_python)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
@@ -77,9 +70,6 @@ class EpisodicSimulator(Simulator):
         """What policies are worth in truth: the best, the learner's own (in this memory), those of its past."""
         policy = memory.open_memory(words, None).values.policy
         return loop.Worth(self.problem.optimal_values[0], Values(own.upper, own.lower, policy), past)
-
-    def open_tape(self, random: np.random.Generator) -> Any:
-        return self.source.tape(random, self.contexts)
 
     def run_compiled(
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]

@@ -33,6 +33,7 @@ class LinearSimulator(RoundSimulator):
     """A simulation of a linear bandit."""
 
     about = "linear bandits"
+    problems = Linear
 
     def __init__(self, problem: Linear, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         if not LinearFamily.takes(learner):
@@ -69,17 +70,9 @@ class LinearSimulator(RoundSimulator):
             f"BalancedMatching(), whose free part asks about dear actions too (docs/paper.md, costs)"
         )
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Linear)
-
     @property
     def shape(self) -> tuple[int, int]:
         return 1, int(getattr(self.source, "arms", 1))
-
-    @property
-    def compiled(self) -> bool:
-        return not (self.adaptive or self.pair.python_learner or self.pair.python_rule)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
