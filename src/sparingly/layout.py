@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.numba_support import define, generated
+from sparingly.numba_support import define, inlined
 
 Words = NDArray[np.int64]
 M = TypeVar("M")
@@ -61,7 +61,7 @@ def layout(
         )
         for signature, lines in written.items()
     )
-    return generated(look_at), make
+    return inlined(look_at), make
 
 
 class _Writer:

@@ -55,11 +55,6 @@ def modular(function: F) -> F:
     return np.errstate(over="ignore")(function) if DISABLED else compiled(function)
 
 
-def generated(function: F) -> F:
-    """As `inlined`, for code that was written by a program."""
-    return inlined(function)
-
-
 def define(name: str, source: str, names: dict[str, Any], of: str) -> Callable[..., Any]:
     """A function from its source, which a debugger can show."""
     file = f"<{name} of {of}>"

@@ -18,9 +18,9 @@ from sparingly.episodic.value_iteration import SIZES, Model, U, Values, few
 from sparingly.family import OF_PAIR, Pair
 from sparingly.interpreter import soon
 from sparingly.layout import Over, layout
-from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
+from sparingly.ledger import ACCOUNT, Account, cost_in_units, question_of
 from sparingly.numba_support import apart, compiled, inlined, record
-from sparingly.protocol import Question, Step, Units
+from sparingly.protocol import Question, Step
 from sparingly.randomness import Stream
 from sparingly.rules import RULES
 from sparingly.rules.dispatch import kinds_for, ladder, no_signal
@@ -41,7 +41,6 @@ HEAD = record(  # beside the sizes of the model: what kind of learner and rule, 
     looks=np.int64,  # 1 if plans find out by themselves where that is; a rule in plain Python says it
     two_sided=np.int64,  # 1 if values are bounded from below too
     few=np.int64,  # how many successors of a cell are listed as pairs
-    pool=np.int64,  # where the pool begins
     total_cost=np.int64,  # C, in millionths
     seen_cost=np.int64,  # the part of it that visited cells have
     dearest=np.int64,  # what a whole episode costs at most
@@ -107,10 +106,8 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
         first_scale=learner.first_scale, signal=np.nan, log_constant=learner.log_constant, acting=OWN,
     )  # fmt: skip
     sizes[0] = H, S, A, H, passes
-    fixed = blank(sizes, head)
-    words = np.append(fixed, np.zeros(H * S, dtype=np.int64))
+    words = np.append(blank(sizes, head), np.zeros(H * S, dtype=np.int64))
     memory = open_memory(words, None)
-    memory.head["pool"] = fixed.size
     memory.counts["cost"] = costs.ravel()
     memory.open[:] = 1
     pair.begin(memory, learner.numbers, key)
@@ -121,8 +118,7 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
 def room_of(words: Words) -> tuple[int, int]:
     """How long the pool is, and how long it must be for one more episode."""
     memory = open_memory(words, None)
-    head, sizes = memory.head[0], memory.sizes[0]
-    return words.size - int(head.pool), int(head.top + sizes.horizon * sizes.states)
+    return memory.model.next.size, int(memory.head[0].top + memory.values.policy.size)
 
 
 def grow(words: Words) -> Words:
@@ -178,22 +174,11 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
     counts, head = m.counts[U(cell)], m.head[0]
     granted, spent = m.account[0].granted, m.account[0].spent
     spread = variance_of(m.squares[U(cell)], counts.answered)
-    return Question(
-        head.clock + 1,
-        counts.asked,
-        reward_width(spread, counts.asked, logs),
-        counts.cost / UNIT,
-        head.total_cost / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        m.counts.size,
-        Units(counts.cost, head.total_cost, granted, spent),
-        None,
-        Step(counts.visits, logs, head.rewarding, head.seen_cost),
-        math.inf,
-        m.pace,
-        m.counts,
-    )
+    width, step = reward_width(spread, counts.asked, logs), Step(counts.visits, logs, head.rewarding, head.seen_cost)
+    return question_of(
+        head.clock + 1, counts.asked, width, m.counts.size, counts.cost, head.total_cost, granted, spent, None, step,
+        math.inf, m.pace, m.counts,
+    )  # fmt: skip
 
 
 @inlined

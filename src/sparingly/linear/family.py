@@ -32,7 +32,7 @@ from sparingly.linear.oful import OFUL
 from sparingly.numba_support import from_python
 from sparingly.protocol import FeatureLearner, Outcome
 from sparingly.randomness import keys
-from sparingly.rules.dispatch import NO_REASON, no_bar
+from sparingly.rules.dispatch import NO_BAR, NO_REASON
 from sparingly.rules.rule import as_function
 from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent, explain
 from sparingly.validation import number
@@ -87,7 +87,7 @@ class LinearFamily(BaseFamily):
         """Find the functions for the learner and the rule."""
         super().bind()
         if not self.pair.python_rule:
-            bar = as_function(self.rule.functions.get("bar", no_bar))
+            bar = as_function(self.rule.functions.get("bar", NO_BAR))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
     @property

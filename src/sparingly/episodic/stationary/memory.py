@@ -16,9 +16,9 @@ from sparingly.episodic.learner import log_term
 from sparingly.episodic.stationary.learner import StationaryUCBVI, cell_costs
 from sparingly.family import OF_PAIR, Pair
 from sparingly.layout import layout
-from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
+from sparingly.ledger import ACCOUNT, UNIT, Account, cost_in_units, question_of
 from sparingly.numba_support import apart, inlined, record
-from sparingly.protocol import Question, Step, Units
+from sparingly.protocol import Question, Step
 from sparingly.randomness import Stream
 from sparingly.rules import RULES
 from sparingly.rules.dispatch import kinds_for, ladder, no_signal
@@ -288,22 +288,13 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
     found, head = m.cells[U(cell)], m.head[0]
     span = head.most - head.least
     granted, spent = m.account[0].granted, m.account[0].spent
-    return Question(
-        head.decisions + 1,
-        found.asked,
-        reward_width(variance_of(found.squares, found.answered) / (span * span), found.asked, logs),
-        found.cost / UNIT,
-        head.total_cost / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        head.states * head.actions,
-        Units(found.cost, head.total_cost, granted, spent),
-        None,
-        Step(found.visits, logs, float(head.states * head.actions), head.seen_cost),
-        math.inf,
-        m.pace,
-        m.cells,
-    )
+    width = reward_width(variance_of(found.squares, found.answered) / (span * span), found.asked, logs)
+    cells = head.states * head.actions
+    step = Step(found.visits, logs, float(cells), head.seen_cost)
+    return question_of(
+        head.decisions + 1, found.asked, width, cells, found.cost, head.total_cost, granted, spent, None, step,
+        math.inf, m.pace, m.cells,
+    )  # fmt: skip
 
 
 @inlined
