@@ -287,19 +287,11 @@ class BaseFamily:
             raise ContractBroken(f"{name}.{method} must return {what} in 0 … {actions - 1}, not {action!r}")
         return int(action)
 
-    def counted(self, name: str) -> NDArray[np.int64]:
-        """One of the counts of every cell, in the shape of the cells."""
-        counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
-        return counts.copy()
-
-    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
-        """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
-        counts = self.memory.counts
-        open_asks = counts["asked"] - counts["answered"]
-        wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
-        if wrong.any():
-            raise UnreadableFile("asks, answers and awaited decisions do not add up")
-        check_spending(self.account, prices, counts["asked"])
+    def restore_common(self, parts: dict[str, Any]) -> None:
+        """Put back what the memories of all settings have."""
+        fill(self.memory.account.view(np.int64), parts["account"])
+        fill(self.memory.random, parts["random"])
+        restore_pace(self.pair, self.memory.pace, parts)
 
     def add(self, what: str, cost: Any) -> int:
         """One more action or context; its number. Not in every setting."""
@@ -320,6 +312,32 @@ class BaseFamily:
         """Go on with another rule. Not in every setting."""
         name = type(self.learner).__name__
         raise InvalidInput(f"with {name} the rule is fixed: what it has asked so far does not tell what is reserved")
+
+
+class CellFamily(BaseFamily):
+    """What families do alike whose memories have counts for every cell."""
+
+    def counted(self, name: str) -> NDArray[np.int64]:
+        """One of the counts of every cell, in the shape of the cells."""
+        counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
+        return counts.copy()
+
+    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
+        """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
+        counts = self.memory.counts
+        open_asks = counts["asked"] - counts["answered"]
+        wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
+        if wrong.any():
+            raise UnreadableFile("asks, answers and awaited decisions do not add up")
+        check_spending(self.account, prices, counts["asked"])
+
+    def asked(self) -> NDArray[np.int64]:
+        """How often each cell was asked about, in the shape of the cells."""
+        return self.counted("asked")
+
+    def answered(self) -> NDArray[np.int64]:
+        """How often each cell was answered."""
+        return self.counted("answered")
 
 
 def fill(target: Any, values: Any) -> None:

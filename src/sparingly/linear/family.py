@@ -19,7 +19,6 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
-    restore_pace,
     saved_pace,
     with_given_costs,
 )
@@ -301,8 +300,8 @@ class LinearFamily(BaseFamily):
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
         m, d = self.memory, self.learner.dim
-        fill(m.account.view(np.int64), parts["account"])
-        for name in ("random", "price", "theta", "sum"):
+        self.restore_common(parts)
+        for name in ("price", "theta", "sum"):
             fill(getattr(m, name), parts[name])
         past, slots = m.reservoir.policies.view(np.float64), m.reservoir.since.size
         fill_rows(past[:, 1 : 1 + d], parts["past_theta"], slots, d)
@@ -313,7 +312,6 @@ class LinearFamily(BaseFamily):
                 fill(getattr(e, name), parts[f"{which}_{name}"])
             fill(e.sizes.view(np.float64), parts[f"{which}_numbers"])
         m.reservoir.seen[0], m.head["decisions"][0], m.head["clock"][0] = parts["counters"]
-        restore_pace(self.pair, m.pace, parts)
         if self.pair.paced:
             fill(m.sample, parts["sample"])
         if self.python is not None:
