@@ -16,7 +16,7 @@ from sparingly.episodic.learner import episode_costs, log_term, reward_linear, r
 from sparingly.episodic.learners import LEARNERS
 from sparingly.episodic.value_iteration import SIZES, Model, U, Values, few
 from sparingly.family import OF_PAIR, Pair
-from sparingly.interpreter import soon
+from sparingly.interpreter import as_python, soon
 from sparingly.layout import Over, layout
 from sparingly.ledger import ACCOUNT, Account, cost_in_units, question_of
 from sparingly.numba_support import apart, compiled, inlined, record
@@ -338,5 +338,5 @@ def restore_transition(words: Words, cell: int, after: int, times: float) -> Non
         m.model.weight[k + 2 * count - 1] = times
 
 
-question_now = getattr(question_about, "py_func", question_about)  # the same, for use from Python
+question_now = as_python(question_about)  # the same, for use from Python
 log_now = getattr(current_log, "py_func", current_log)

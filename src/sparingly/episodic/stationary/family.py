@@ -29,6 +29,7 @@ from sparingly.family import (
     saved_pace,
     with_given_costs,
 )
+from sparingly.interpreter import as_python
 from sparingly.protocol import Outcome
 from sparingly.randomness import keys
 from sparingly.reasons import ASKED, SETTLED
@@ -356,4 +357,4 @@ def memory_call(name: str) -> Any:
     return getattr(function, "py_func", function)
 
 
-question_now, log_now = memory_call("question_about"), memory_call("current_log")
+question_now, log_now = as_python(memory.question_about), memory_call("current_log")
