@@ -17,7 +17,6 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
-    restore_pace,
     saved_pace,
     with_given_costs,
 )
@@ -29,7 +28,7 @@ from sparingly.linear.round import longest
 from sparingly.numba_support import from_python
 from sparingly.protocol import Outcome
 from sparingly.randomness import keys
-from sparingly.rules.dispatch import NO_REASON, no_bar
+from sparingly.rules.dispatch import NO_BAR, NO_REASON
 from sparingly.rules.rule import as_function
 from sparingly.tabular.round import ANSWERABLE, consistent
 from sparingly.validation import shown
@@ -73,7 +72,7 @@ class LabelFamily(BaseFamily):
         """Find the functions for the learner and the rule."""
         super().bind()
         if not self.pair.python_rule:
-            bar = as_function(self.rule.functions.get("bar", no_bar))
+            bar = as_function(self.rule.functions.get("bar", NO_BAR))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
     @property
@@ -264,8 +263,8 @@ class LabelFamily(BaseFamily):
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
         m, head = self.memory, self.memory.head
-        fill(m.account.view(np.int64), parts["account"])
-        for name in ("random", "price", "weights"):
+        self.restore_common(parts)
+        for name in ("price", "weights"):
             fill(getattr(m, name), parts[name])
         fill_rows(m.reservoir.policies.view(np.float64), parts["past_weights"], m.reservoir.since.size, m.weights.size)
         m.reservoir.seen[0], counters = parts["counters"][0], parts["counters"][1:]
@@ -280,7 +279,6 @@ class LabelFamily(BaseFamily):
         for name in ("V", "rest", "inverse"):
             fill(getattr(m.asked, name), parts[f"asked_{name}"])
         fill(m.asked.sizes.view(np.float64), parts["asked_numbers"])
-        restore_pace(self.pair, m.pace, parts)
         if self.pair.paced:
             fill(m.sample, parts["sample"])
         if self.python is not None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sparingly.ledger import refund, spend
+from sparingly.ledger import refund, spend, without_arrays
 from sparingly.linear.ellipsoid import add, freshen, norm_in, remove
 from sparingly.linear.labels.learners import LEARNERS
 from sparingly.linear.labels.memory import Floats, Memory, Words, look
 from sparingly.linear.round import (
     EVEN,
     bar_of,
-    bare,
     count,
     count_row,
     price_of,
@@ -263,7 +262,7 @@ def propose_by_words(words: Words, own: Any, x: Floats) -> tuple[int, Question]:
     m = look(words, own)
     take_input(m, x)
     a, question = propose(m)
-    return a, bare(question)
+    return a, without_arrays(question)
 
 
 @compiled

@@ -17,7 +17,7 @@ from sparingly.linear.round import longest
 from sparingly.numba_support import compiled
 from sparingly.problems.labels import Labels, loss_of, right_class
 from sparingly.randomness import keys
-from sparingly.simulation.record import Record, is_due, write
+from sparingly.simulation.record import SO_FAR, Record, note
 from sparingly.simulation.simulator import RoundSimulator, with_costs
 from sparingly.simulation.tapes import Tapes
 from sparingly.tabular.round import ANSWERABLE
@@ -39,34 +39,28 @@ class Truth(NamedTuple):
 
 @compiled
 def run_block(
-    words: Words, own: Any, truth: Truth, record: Record, mark: int, inputs: Floats, tape: Integers, first: int,
-    losses: Floats,
-) -> int:  # fmt: skip
-    """Play the rounds of a block; `mark` is the next place in the record, and so is the result.
-
-    `losses` holds the regret so far and the number of asks.
-    """
-    m = look(words, own)
+    words: Words, own: Any, truth: Truth, record: Record, so_far: Any, inputs: Floats, tape: Integers, first: int
+) -> None:
+    """Play the rounds of a block."""
+    m, run = look(words, own), so_far[0]
     for j in range(tape.size):
         m.account[0].granted = tape[j]
         x = inputs[min(j, inputs.shape[0] - 1)]
         a, ending = play_round(m, x)
         if ending == ANSWERABLE:
-            right = right_class(truth.weights, x, truth.key, int(losses[1]), truth.chances)
+            right = right_class(truth.weights, x, truth.key, run.asked, truth.chances)
             take_answer(m, right if truth.tells_label else told_of(a, 1.0 if right == a else 0.0))
-            losses[1] += 1
-        losses[0] += loss_of(truth.weights, x, a, truth.chances)
+            run.asked += 1
+        run.regret += loss_of(truth.weights, x, a, truth.chances)
         record.plays[a] += 1
-        if is_due(record, mark, first + j):
-            write(record, mark, losses[0], int(losses[1]), m.account)
-            mark += 1
-    return mark
+        note(record, so_far, first + j, m.account)
 
 
 class LabelSimulator(RoundSimulator):
     """A simulation of labels."""
 
     about = "labels"
+    problems = Labels
 
     def __init__(self, problem: Labels, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         sizes = f"dim={problem.dim}, classes={problem.classes}"
@@ -83,17 +77,9 @@ class LabelSimulator(RoundSimulator):
         self.pair = LabelFamily.make_pair(learner, rule)
         self.room = np.zeros(problem.classes)
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Labels)
-
     @property
     def shape(self) -> tuple[int, int]:
         return 1, int(self.problem.classes)
-
-    @property
-    def compiled(self) -> bool:
-        return not (self.adaptive or self.pair.python_rule)
 
     def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
         return keys(seeds, 1)
@@ -105,12 +91,12 @@ class LabelSimulator(RoundSimulator):
         words, own, play = remember(self.pair, self.learner, keys(learner_seed, 1)[0]), self.pair.own, run_block
         key, classes = self.noise_keys(noise_seed)[0], self.problem.classes
         truth = Truth(self.problem.weights, self.problem.tells == "label", key, np.zeros(classes))
-        record, losses, mark, tapes = self.new_record(), np.zeros(2), 0, Tapes(self, world_seed)
+        record, so_far, tapes = self.new_record(), np.zeros(1, dtype=SO_FAR), Tapes(self, world_seed)
         size = max(1, BLOCK_NUMBERS // self.problem.dim)
         for first in range(1, rounds + 1, size):
             X, budget = tapes.take(first, min(size, rounds - first + 1))
             inputs = self.check_block(X)
-            mark = self.pair.code(play)(words, own, truth, record, mark, inputs, budget, first, losses)
+            self.pair.code(play)(words, own, truth, record, so_far, inputs, budget, first)
             report(budget.size)
         return record, int(open_memory(words, own).account["refused"][0])
 
