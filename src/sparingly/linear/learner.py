@@ -37,6 +37,7 @@ class LinearLearner(Parametric):
     setting: ClassVar[str] = "linear"
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
     rows: ClassVar[int] = 0  # of the last answers that are kept
+    yes_or_no: ClassVar[bool] = False  # whether rewards lie in [0, 1]
     draws: ClassVar[bool] = False  # whether it draws a θ in each round and trusts it, in place of a bonus
 
     dim: int

@@ -93,7 +93,7 @@ class Logistic(LinearLearner, radius=radius, solve=solve, weight=weight):
     costs: Any = None
 
     derived = ("doubt", "first_log_det", "bias")
-    rows = 512
+    rows, yes_or_no = 512, True
 
     def __post_init__(self) -> None:
         self.check()

@@ -28,6 +28,7 @@ class LabelLearner(Parametric):
     role: ClassVar[str] = "learner"
     setting: ClassVar[str] = "linear"
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    yes_or_no: ClassVar[bool] = True  # a reward is 1 if the class was right, or 0
 
     dim: int
     classes: int
