@@ -204,10 +204,10 @@ def test_a_saved_agent_goes_on_as_if_nothing_had_happened(learner, rule, tmp_pat
     np.testing.assert_array_equal(agent.theta, again.theta)
 
 
-WORLD = sp.problems.Linear([0.5, 0.4, -0.3], sp.features.Sphere(4), noise=0.0)
+WORLD = sp.problems.Linear([1.5, 0.4, -0.9], sp.features.Sphere(4), yes_or_no=True)
 
 
-@pytest.mark.parametrize("learner", [sp.LinTS(3), sp.LinTS(3, scale=0.3, ties="first")], ids=repr)
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
 @pytest.mark.parametrize("rule", RULES["linear"], ids=repr)
 def test_the_simulator_and_the_agent_are_one(learner, rule):
     runs = [
@@ -219,12 +219,28 @@ def test_the_simulator_and_the_agent_are_one(learner, rule):
 
 
 def test_a_fixed_set_is_played_like_any_other():
-    problem = sp.problems.Linear([0.5, 0.4], np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]]), noise=0.1)
-    runs = [
-        sp.simulate(problem, sp.LinTS(2), sp.ExactMatching(), 40, rounds=80, runs=2, path=path)
-        for path in ("fast", "agent")
-    ]
-    same(*runs)
+    arms = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    problem = sp.problems.Linear([0.5, 0.4], arms, yes_or_no=True)
+    for learner in (sp.LinTS(2), sp.Logistic(2)):
+        runs = [
+            sp.simulate(problem, learner, sp.ExactMatching(), 40, rounds=80, runs=2, path=path)
+            for path in ("fast", "agent")
+        ]
+        same(*runs)
+
+
+def test_yes_comes_with_its_probability():
+    """Clopper and Pearson's interval at 1e-6 over 4,000 answers about one row."""
+    from scipy.stats import binomtest
+
+    from sparingly.problems.linear import answer_of
+
+    problem = sp.problems.Linear([0.8], [[1.0]], yes_or_no=True)
+    found = sum(answer_of(np.ones((1, 1)), 0, problem.truth(np.uint64(3)), k) for k in range(4_000))
+    interval = binomtest(int(found), 4_000).proportion_ci(1 - 1e-6)
+    assert interval.low < mean(0.8) < interval.high
+    with pytest.raises(sp.InvalidInput, match="yes_or_no=True"):
+        sp.simulate(sp.problems.Linear([0.8], [[1.0]]), sp.Logistic(1), sp.Always(), 5, rounds=5)
 
 
 def digest():

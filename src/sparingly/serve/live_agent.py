@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
@@ -214,8 +214,9 @@ class LiveAgent:
         """Record what an answer says: the reward of the action, or the action that is right."""
         if (told.reward is UNSET) == (told.label is UNSET):
             raise Unprocessable("give either the `reward` of the action, or the `label`: the action that is right")
-        if told.label is UNSET:
+        if isinstance(told.reward, float):
             return self.observe(event_id, told.reward + 0.0)
+        assert not isinstance(told.label, UnsetType)
         if self.body.linear and not self.body.shares_input:
             kind = type(self.body.learner).__name__
             raise Unprocessable(f"with {kind} an answer tells of one action: give its `reward`, not a `label`")
