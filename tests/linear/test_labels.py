@@ -372,6 +372,46 @@ def test_taking_back_undoes_an_ask():
         assert m.pace.state[name][0] == pytest.approx(before[1][name][0], abs=1e-9)
 
 
+def test_the_reserve_takes_over_what_it_would_pay_today():
+    """Under a budget that grows: reserved ≤ M(B), what it has gained is that of so many asks, and more can be asked."""
+    agent, random = sp.Agent(sp.Softmax(4, 3), budget=sp.budgets.Linear(0.2), seed=0), np.random.default_rng(0)
+    m, asked, taken = agent._family.memory, {}, 0
+    for _ in range(1_500):
+        x, before = directions(random, 1, 4)[0], m.pace.state.copy()[0]
+        decision = agent.decide(x)
+        if decision.ask:
+            asked[decision.id] = decision.width / 2
+            agent.observe(decision, label=int(x[0] > 0) + int(x[1] > 0))
+        state = m.pace.state[0]
+        grown = round((state.reserved - before.reserved) / 1e6) - (state.last_gain > 0 and decision.ask)
+        taken += grown
+        B, B0 = agent.ledger.granted, m.head["least"][0] / 0.25
+        assert state.reserved / 1e6 <= max(min(0.25 * B, B - B0), 0.0) + 1e-6
+        assert agent.ledger.spent - state.reserved / 1e6 <= B - max(min(0.25 * B, B - B0), 0.0) + 2e-6
+    assert taken >= 5
+    widths = sorted(asked.values(), reverse=True)[: round(m.pace.state[0].reserved / 1e6)]
+    assert m.pace.state[0].gain <= sum(math.log1p(w * w) for w in widths) + 1e-6
+    assert agent.ledger.refused == 0
+
+
+def test_an_ask_that_the_reserve_has_taken_over_can_be_taken_back():
+    agent, random = sp.Agent(sp.Softmax(4, 3), budget=0, seed=0), np.random.default_rng(0)
+    m, agent_asks = agent._family.memory, []
+    agent.grant(60)
+    while len(agent_asks) < 40:
+        decision = agent.decide(directions(random, 1, 4)[0])
+        agent_asks += [decision] if decision.ask else []
+    before = m.pace.state.copy()[0]
+    agent.grant(600)
+    agent.decide(directions(random, 1, 4)[0] * 0.01)
+    assert m.pace.state[0].reserved > before.reserved
+    for decision in agent_asks:
+        agent.withdraw(decision)
+    assert agent.ledger.spent <= 1.0
+    for name in ("reserved", "gain", "length"):
+        assert m.pace.state[name][0] <= (1e6 if name == "reserved" else 5.0)
+
+
 def test_what_was_set_aside_can_be_answered():
     x = np.array([0.6, 0.8])
     agent, twin = (sp.Agent(sp.Softmax(2, 3), budget=9, seed=0) for _ in range(2))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.family import (
     BaseFamily,
+    as_integers,
     check_rule,
     check_spending,
     fill,
@@ -141,11 +142,11 @@ class LabelFamily(BaseFamily):
         return int(a), ask, float(width), float(threshold), int(why), self._ticket(x, a) if ask else None
 
     def _ticket(self, x: Floats, action: int) -> Floats:
-        """The input, the class that was played, its price in millionths, and what the ask has gained for a reserve."""
-        return self.ticket_of(x, action, float(self.memory.pace.state["last_gain"][0]) if self.pair.paced else 0.0)
+        """The input, the class that was played, its price in millionths, and the note of the ask."""
+        return self.ticket_of(x, action, self.memory.head["note"][0])
 
     def note_of(self, ticket: Floats) -> float:
-        """What is not known of a ticket from its input and its class: the gain of the ask, for a reserve."""
+        """What is not known of a ticket from its input and its class: who has paid, and how wide the ask was."""
         return float(ticket[NOTE])
 
     def ticket_of(self, row: Any, action: int, note: float) -> Floats:
@@ -257,8 +258,15 @@ class LabelFamily(BaseFamily):
         named |= {name: getattr(m, name)[:kept] for name in ("inputs", "squares", "told", "pulls")}
         named |= {f"asked_{name}": getattr(m.asked, name) for name in ("V", "rest", "inverse")}
         named["asked_numbers"] = m.asked.sizes.view(np.float64)
-        named |= saved_pace(self.pair, m.pace) | ({"sample": m.sample} if self.pair.paced else {})
+        named |= saved_pace(self.pair, m.pace) | self._saved_free()
         return named if self.python is None else named | {"custom": self.python.snapshot()}
+
+    def _saved_free(self) -> dict[str, Any]:
+        """What a rule that keeps a pace needs beyond it."""
+        if not self.pair.paced:
+            return {}
+        m = self.memory
+        return {"sample": m.sample, "free": as_integers(m.free), "dropped": float(m.head["dropped"][0])}
 
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
@@ -281,6 +289,8 @@ class LabelFamily(BaseFamily):
         fill(m.asked.sizes.view(np.float64), parts["asked_numbers"])
         if self.pair.paced:
             fill(m.sample, parts["sample"])
+            fill(as_integers(m.free), parts["free"])
+            m.head["dropped"][0] = parts["dropped"]
         if self.python is not None:
             self.python.restore(parts["custom"])
 

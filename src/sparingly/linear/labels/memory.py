@@ -32,8 +32,14 @@ EFFORT = 2**16  # an answer costs so many multiplications of a weight, about
 PER_CLASS = 16  # what a class costs beside them, in multiplications: exponentials are slow
 FITS = 128  # rows that are fitted again after an answer, at most,
 LATER = 4  # and in each round after that, until all have converged
+NOTED = 64  # asks that the free part of a budget has paid for and that a reserve may take over
 PATIENCE = 8.0  # an early label is worth more than a late one: what is waiting is spent sooner than with rewards
 
+ASK = record(
+    norm=np.float64,  # ‖z‖ in V⁻¹ when it was asked; 0: none
+    square=np.float64,  # z·z
+    price=np.int64,  # in millionths
+)
 HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed for life; then the counters
     dim=np.int64,  # d
     classes=np.int64,  # K
@@ -43,6 +49,7 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     sampled=np.int64,  # and N, how many of the last inputs
     together=np.int64,  # 0: the one ellipsoid is the rule's
     rows=np.int64,  # R
+    noted=np.int64,  # N', how many asks are noted that a reserve may take over
     fits=np.int64,  # how many rows are fitted again after an answer,
     later=np.int64,  # and in each round after that
     cheapest=np.int64,  # the least price that is not 0, in millionths
@@ -53,6 +60,8 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     least=np.float64,  # with fewer asks than this, exact matching promises nothing
     patience=np.float64,  # of rules that keep a pace
     scale=np.float64,  # of the widths
+    note=np.float64,  # of the last ask: what it has gained for a reserve; −‖z‖ if the free part has paid; 0 without one
+    dropped=np.float64,  # the widest of the asks that were noted and have made room for wider ones
     decisions=np.int64,  # made so far
     clock=np.int64,  # rounds that the learner has lived through
     answers=np.int64,  # rows that there ever were
@@ -85,6 +94,7 @@ class Memory(NamedTuple):
     pulls: Annotated[Floats, np.float64, "rows", "classes"]
     asked: Ellipsoid  # of the asks
     reservoir: Reservoir
+    free: Annotated[Any, ASK, "noted"]  # the widest asks that the free part of the budget has paid for
 
 
 look, blank = layout(Memory, kept="classes * dim")
@@ -99,7 +109,8 @@ def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
     fits = min(max(EFFORT // (classes * (d + PER_CLASS)), LATER), FITS)
     head = pair.head(
         HEAD, learner.numbers, learner.ties, dim=d, classes=classes, prices=prices.size, scores=scores, sampled=sampled,
-        rows=ROWS, fits=fits, later=LATER, cheapest=positive.min() if positive.size else 0, dearest=prices.max(),
+        rows=ROWS, noted=NOTED if pair.paced else 0, fits=fits, later=LATER,
+        cheapest=positive.min() if positive.size else 0, dearest=prices.max(),
         ridge=learner.ridge, length=longest, stretch=longest / learner.length,
         least=pair.shared(least_asks)(d, longest, learner.ridge), patience=PATIENCE, scale=learner.scale,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sparingly.ledger import refund, spend, without_arrays
+from sparingly.ledger import UNLIMITED, refund, spend, without_arrays
 from sparingly.linear.ellipsoid import add, freshen, norm_in, remove
 from sparingly.linear.labels.learners import LEARNERS
 from sparingly.linear.labels.memory import Floats, Memory, Words, look
@@ -21,6 +21,7 @@ from sparingly.linear.round import (
     question_about,
     reason_of,
     remember_row,
+    reserves,
     wants,
 )
 from sparingly.numba_support import apart, compiled, inlined
@@ -66,6 +67,8 @@ def propose(m: Memory) -> tuple[int, Question]:
     """Start a round with the input that was taken: the best class, and what the rule may know about it."""
     freshen(m.asked, m.work)
     fit_again(m, m.head[0].later)
+    if m.free.size > 0 and m.account[0].granted < UNLIMITED:
+        take_over(m)
     a, margin = best_class(m, m.weights)
     norm = norm_in(m.asked, m.z, m.y)
     if m.pace.scores.size > 0:
@@ -96,7 +99,51 @@ def settle(m: Memory, a: int, question: Question, wanted: bool) -> tuple[int, in
         if offer(m.reservoir, m.random):  # lines 7–8
             store(m.reservoir, m.policy)
     m.head[0].clock += 1
-    return a, count(m, m.z, question, wanted)
+    ending = count(m, m.z, question, wanted)
+    if ending == ANSWERABLE and m.free.size > 0:
+        note_ask(m, question.row.norm, question.units.cost)
+    return a, ending
+
+
+@inlined
+def note_ask(m: Memory, norm: float, price: int) -> None:
+    """Note who has paid for an ask; if it was the free part, in the place of the narrowest that is noted."""
+    head, gain, place = m.head[0], m.pace.state[0].last_gain, 0
+    head.note = gain if gain > 0.0 or price == 0 else -norm
+    if head.note >= 0.0:
+        return
+    for i in range(m.free.size):
+        if m.free[i].norm < m.free[place].norm:
+            place = i
+    if norm > m.free[place].norm:
+        head.dropped = max(head.dropped, m.free[place].norm)
+        m.free[place].norm, m.free[place].square, m.free[place].price = norm, dot(m.z, m.z), price
+    else:
+        head.dropped = max(head.dropped, norm)
+
+
+@apart
+def take_over(m: Memory) -> None:
+    """Let the reserve pay for asks that the free part has paid for, as far as it would today: that frees budget.
+
+    The bar of the reserve falls as the budget grows, below asks that were made when it was higher. docs/paper.md shows
+    that both parts keep what they promise.
+    """
+    state = m.pace.state[0]
+    while True:
+        place = 0
+        for i in range(m.free.size):
+            if m.free[i].norm > m.free[place].norm:
+                place = i
+        ask = m.free[place]
+        if ask.norm == 0.0:
+            return
+        if not reserves(m.own, m.head[0].rule, m.rule, question_about(m, ask.price, ask.norm, m.head[0].scale)):
+            return
+        state.reserved += ask.price
+        state.gain += math.log1p(ask.norm * ask.norm)
+        state.length += ask.square
+        ask.norm = 0.0
 
 
 @inlined
@@ -220,6 +267,8 @@ def count_ask(words: Words, own: Any, x: Floats, price: int) -> None:
     freshen(m.asked, m.work)
     if m.head[0].paced:
         count_row(m, m.z, question_about(m, price, norm_in(m.asked, m.z, m.y), 1.0))
+    if m.free.size > 0:
+        note_ask(m, norm_in(m.asked, m.z, m.y), price)
     spend(m.account, price, 1)
     if price > 0:
         add(m.asked, m.z, m.y, m.work)
@@ -227,10 +276,15 @@ def count_ask(words: Words, own: Any, x: Floats, price: int) -> None:
 
 @compiled
 def take_back(words: Words, x: Floats, price: int, gain: float) -> None:
-    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made."""
+    """Undo an ask that nobody has seen: the budget and the rule's ellipsoid are as if it had not been made.
+
+    `gain` is what it has added to log det V of the reserve; −‖z‖ if the free part has paid for it.
+    """
     m = look(words, None)
     take_input(m, x)
     refund(m.account, price)
+    if gain < 0.0:
+        gain = taken_over(m, -gain)
     if gain > 0.0:
         state = m.pace.state[0]
         state.reserved -= price
@@ -238,6 +292,16 @@ def take_back(words: Words, x: Floats, price: int, gain: float) -> None:
         state.length = max(state.length - dot(m.z, m.z), 0.0)
     if price > 0:
         remove(m.asked, m.z)
+
+
+@inlined
+def taken_over(m: Memory, norm: float) -> float:
+    """What an ask of the free part has added to log det V of the reserve since: 0 if it is still noted, or dropped."""
+    for i in range(m.free.size):
+        if m.free[i].norm == norm:
+            m.free[i].norm = 0.0
+            return 0.0
+    return 0.0 if norm <= m.head[0].dropped else math.log1p(norm * norm)
 
 
 @compiled
