@@ -78,8 +78,8 @@ class LabelFamily(BaseFamily):
 
     @property
     def light(self) -> bool:  # type: ignore[override]  # the base has an attribute
-        """Whether plain Python is quick enough until the compiler is done: an answer takes about EFFORT steps."""
-        return False
+        """Whether plain Python is quick enough until the compiler is done: an answer takes FITS·d·K steps."""
+        return bool(self.learner.dim * self.learner.classes <= 256)
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]  # the base has an attribute
