@@ -57,6 +57,7 @@ from sparingly.serve.http_errors import (
     Unauthorized,
     Unavailable,
     Unprocessable,
+    Unreadable,
 )
 from sparingly.serve.records import AGENT_COLUMNS, AgentRecord
 from sparingly.serve.routes import routes
@@ -262,7 +263,7 @@ class Service:
 
     async def _stored_agent(self, request: Request) -> tuple[AgentRecord, AgentBody]:
         record = await self._read(agent_named, request.parts[2])
-        return record, stored_body(record.body)
+        return record, stored_body(record)
 
     def _submit(self, request: Request, work: Callable[[Batch], Any], **about: Any) -> Any:
         name = request.parts[2]
@@ -285,7 +286,7 @@ class Service:
             if created:
                 batch.note("agent made", name)
             record = batch.live_agent(name).record
-            known = roster(record.body)
+            known = roster(record)
             if not created and body not in (known.body, known.first):
                 raise Conflict(
                     f"there is an agent {name} already, and it is another one: choose another name, or change it "
@@ -313,7 +314,13 @@ class Service:
             raise Unprocessable("after must be the name of an agent: the `next` of the last page")
         records, more = await self._read(queries.read_agent_page, query["after"], query["limit"])
         now, next_page = self.store.time.now(), records[-1].name if more else None
-        shown = [views.agent(record, now) for record in records if request.caller.reaches(record.name)]
+        shown = []
+        for record in records:
+            if request.caller.reaches(record.name):
+                try:
+                    shown.append(views.agent(record, now))
+                except Unreadable:  # the others are shown all the same; /readyz tells of this one
+                    self.writer.note_broken(record.name, "its body cannot be read")
         return json_response(contract.AgentList(shown, next_page))
 
     async def get_agent(self, request: Request) -> Response:

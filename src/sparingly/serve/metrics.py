@@ -155,10 +155,7 @@ class Metrics:
             self._budgets = {}
         for record in records:
             if record.id not in self._budgets:
-                body = queries.read_body(read, record.id) or "{}"
-                if body.startswith(CHANGED):
-                    body = bytes(msgspec.json.decode(body, type=Stored).now).decode()
-                self._budgets[record.id] = msgspec.json.decode(body, type=BudgetOnly)
+                self._budgets[record.id] = _budget(queries.read_body(read, record.id) or "{}")
         return records, number
 
     def text(self, agents: Sequence[AgentRecord], number: int) -> bytes:
@@ -171,6 +168,14 @@ class Metrics:
             return granted_by_now(record, self._budgets[record.id], now, record.decisions)[0] / UNIT
         value: int = getattr(record, name)
         return value / UNIT if name in ("spent", "held") else float(value)
+
+
+def _budget(body: str) -> BudgetOnly:
+    try:
+        now = msgspec.json.decode(body, type=Stored).now if body.startswith(CHANGED) else msgspec.Raw(body.encode())
+        return msgspec.json.decode(now, type=BudgetOnly)
+    except msgspec.MsgspecError:  # damaged: what the counters say is shown all the same
+        return BudgetOnly()
 
 
 def _gauge(
