@@ -289,6 +289,15 @@ def serve(
     log_requests: Annotated[
         bool, typer.Option("--log-requests", envvar="SPARINGLY_LOG_REQUESTS", help="Log a line for every request.")
     ] = False,
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            "--peer",
+            envvar="SPARINGLY_PEER",
+            help="How other processes on the same --database reach this one, as http://10.0.0.5:8000. Those with "
+            "--peer forward requests to the one where an agent is at home.",
+        ),
+    ] = None,
 ) -> None:
     """Run the decision service: HTTP, durable, never beyond the budget. Its page is at the address it prints.
 
@@ -303,7 +312,7 @@ def serve(
     except ImportError as error:
         raise MissingExtra(f"the service ({error.name} is missing)", "serve") from None
 
-    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests)
+    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests, peer)
 
 
 @app.command()

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import chain, contract, export, metrics, openapi, queries, static, store, views
+from sparingly.serve import chain, contract, export, metrics, openapi, peers, queries, static, store, views
 from sparingly.serve.access import ANYBODY, Access
 from sparingly.serve.batch import Batch, Command
 from sparingly.serve.changes import roster, stored_body
@@ -81,11 +81,12 @@ class Service:
     def __init__(
         self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False,
         connections: Connections | None = None, token_file: Path | None = None, keep_payloads: float | None = None,
-        log_requests: bool = False,
+        log_requests: bool = False, peer: str | None = None,
     ) -> None:  # fmt: skip
         self.keep_payloads, self.log_requests = keep_payloads, log_requests  # seconds; None: for ever
         self.store, self.access, self.paused = opened, Access(token, token_file), paused
         self.connections = Connections() if connections is None else connections
+        self.peers = None if peer is None else peers.Peers(peer)
         self.writer = Writer(opened, timeout)
         self.watch = Watch(opened, self.writer)
         self.metrics = metrics.Metrics(self)
@@ -117,6 +118,17 @@ class Service:
         await self.read_tokens()
         self._own_tasks = [asyncio.create_task(self._look_for_due_asks()), asyncio.create_task(self.watch.run())]
         self._own_tasks.append(asyncio.create_task(self._look_for_tokens()))
+        if self.peers is not None:
+            self._own_tasks.append(asyncio.create_task(self._keep_in_touch(self.peers)))
+
+    async def _keep_in_touch(self, others: peers.Peers) -> None:
+        """Show the other processes that this one is alive, and look which of them are."""
+        name = peers.PREFIX + others.own
+        while True:
+            with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
+                await self.writer.submit(Command("", lambda batch: self.store.show_life(name, batch.now)))
+                others.take(await self._read(peers.read_peers, self.store.time.now() - peers.ALIVE))
+            await asyncio.sleep(peers.BEAT)
 
     async def _look_for_due_asks(self) -> None:
         """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
@@ -126,12 +138,19 @@ class Service:
 
     async def _look_once(self) -> None:
         with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-            self.writer.expect(await self._read(queries.read_due), await self._read(queries.read_deleted))
+            due = await self._read(queries.read_due)
+            mine = {name: when for name, when in due.items() if self._is_home(name)}
+            self.writer.expect(mine, await self._read(queries.read_deleted))
             self.writer.note_damage(await self._read(queries.read_damaged))
             if self.keep_payloads is not None:
                 before = self.store.time.now() - round(self.keep_payloads * 1_000_000)
                 for name in await self._read(queries.read_with_old, before):
-                    await self._erase_old(name, before)
+                    if self._is_home(name):
+                        await self._erase_old(name, before)
+
+    def _is_home(self, name: str) -> bool:
+        """Whether to do here what has to be done about an agent."""
+        return self.peers is None or self.peers.is_home(name)
 
     async def _erase_old(self, name: str, before: int) -> None:
         """Erase the payloads of decisions from before this time, a slice in each transaction."""
@@ -165,6 +184,11 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._own_tasks, return_exceptions=True)
         self.watch.stop()
+        if self.peers is not None:
+            self.peers.close()
+            name = peers.PREFIX + self.peers.own
+            with contextlib.suppress(Unavailable):
+                await self.writer.submit(Command("", lambda batch: self.store.forget_life(name)))
         await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -183,7 +207,7 @@ class Service:
             label = route.path
             if request.query_string:
                 request.query()  # refuses unknown parameters, also on routes that take none
-            response = await route.handler(request)
+            response = await self._answer(request, route, scope)
         except HttpError as error:
             response = _error_response(error, path)
         except Exception as error:
@@ -203,6 +227,17 @@ class Service:
                 "request", request_id=name.decode(), method=scope["method"], path=path[:200], status=response.status,
                 milliseconds=round(1_000 * took, 3), who=who,
             )  # fmt: skip
+
+    async def _answer(self, request: Request, route: Route, scope: Scope) -> Response:
+        """The answer of the handler, or of the process in which the agent is at home."""
+        if self.peers is not None and self.peers.concerns(request):
+            target = scope.get("raw_path") or scope["path"].encode()
+            if request.query_string:
+                target += b"?" + request.query_string
+            answer = await self.peers.forward(request, target)
+            if answer is not None:
+                return answer
+        return await route.handler(request)
 
     def _route(self, request: Request, raw_path: bytes) -> Route:
         """The route of a request, if its caller is authorized. Others cannot tell which guarded paths exist."""

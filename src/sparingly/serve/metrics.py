@@ -93,6 +93,7 @@ class Metrics:
         yield _gauge("sparingly_batches", "Transactions since the start.", [((), writer.batches)])
         yield _gauge("sparingly_orders", "Commands in those transactions.", [((), writer.commands)])
         yield from self._connections()
+        yield from self._forwarded()
         time = self.service.store.time
         now = time.now()
         jumps = CounterMetricFamily("sparingly_clock_jumps", "How often the clock has jumped ahead and was held.")
@@ -130,6 +131,18 @@ class Metrics:
         for reason in REFUSALS:
             refused.add_metric([reason], connections.refused[reason])
         yield refused
+
+    def _forwarded(self) -> Iterator[Metric]:
+        peers = self.service.peers
+        alive = 1 if peers is None else len(peers.addresses)
+        yield _gauge("sparingly_processes", "Processes on the same database that are known here.", [((), alive)])
+        forwarded = CounterMetricFamily(
+            "sparingly_forwarded", "Requests forwarded to the process in which their agent is at home.",
+            labels=["outcome"],
+        )  # fmt: skip
+        forwarded.add_metric(["answered"], 0 if peers is None else peers.answered)
+        forwarded.add_metric(["lost"], 0 if peers is None else peers.lost)
+        yield forwarded
 
     def _memory(self) -> Iterator[Metric]:
         writer = self.service.writer

@@ -388,6 +388,16 @@ class Store(ABC):
                 self.save_time()
             self.run(SAVE_TIME, (self.clock(),))
 
+    # The processes.
+
+    def show_life(self, name: str, now: int) -> None:
+        """Store that a process is alive."""
+        sql = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        self.run(sql, (name, now))
+
+    def forget_life(self, name: str) -> None:
+        self.run("DELETE FROM meta WHERE name = ?", (name,))
+
     # The schema.
 
     def prepare_schema(self, exists: bool) -> None:
