@@ -110,7 +110,7 @@ class Soak:
         """Faults for so long, then the audit; raises AssertionError with what is wrong."""
         with ExitStack() as stack:
             self.made: Nursery = stack.enter_context(
-                nursery(self.folder, data=self.data, database=self.database, faults=self.faults)
+                nursery(self.folder, self.data, self.database, self.faults, peers=self.data is None)
             )
             for life in self.lives:
                 self.made.bear(life)

@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,137 +23,145 @@ from sparingly.serve import run
 from sparingly.serve.peers import Connection, Peers
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.verify import verify_store
-from tests.serve.crashing import quiet_port
+from tests.serve.crashing import Life, Nursery, nursery, quiet_port
 from tests.serve.inside import AGENT
 from tests.serve.postgres import postgres
-from tests.serve.serving import Running, call, running
+from tests.serve.serving import call
 
 __all__ = ["postgres"]  # a fixture
 NAMES = [f"agent-{n}" for n in range(8)]
 TOKEN = "a-token-of-thirty-two-characters"
+ANSWERED = 'sparingly_forwarded_total{outcome="answered"}'
+LOST = 'sparingly_forwarded_total{outcome="lost"}'
 
 
 @dataclass
 class Two:
     """Two processes on one database, as each other's peers."""
 
-    first: Running
-    second: Running
+    made: Nursery
+    first: Life
+    second: Life
     database: str
 
-    def decide(self, service: Running, name: str, body: dict[str, Any], token: str = TOKEN) -> Any:
-        status, answer = call("POST", f"{service.url}/v1/agents/{name}/decisions", body, token)
+    def call(self, life: Life, method: str, path: str, body: Any = None, token: str = TOKEN) -> tuple[int, Any]:
+        return call(method, f"http://127.0.0.1:{life.port}/v1/agents/{path}", body, token)
+
+    def decide(self, life: Life, name: str, event_id: str, token: str = TOKEN) -> Any:
+        status, answer = self.call(life, "POST", f"{name}/decisions", {"event_id": event_id}, token)
         assert status == 200, answer
         return answer
 
+    def await_both(self) -> None:
+        for life in (self.first, self.second):
+            until = time.monotonic() + 30
+            while metric(life, "sparingly_processes") < 2:
+                assert time.monotonic() < until, "they do not find each other"
+                time.sleep(0.05)
 
-def metric(service: Running, name: str) -> float:
-    request = urllib.request.Request(f"{service.url}/metrics", headers={"authorization": f"Bearer {TOKEN}"})
+
+def metric(life: Life, name: str) -> float:
+    url = f"http://127.0.0.1:{life.port}/metrics"
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {TOKEN}"})
     text = urllib.request.urlopen(request, timeout=30).read().decode()
     return float(re.search(rf"^{re.escape(name)} (\S+)", text, flags=re.MULTILINE)[1])  # type: ignore[index]
 
 
-@contextmanager
-def two(database: str, folder: Path) -> Iterator[Two]:
-    file = folder / "token"
-    file.write_text(TOKEN)
-    file.chmod(0o600)
-    with ExitStack() as stack:
-        made = []
-        for _ in range(2):
-            port = quiet_port()
-            options = ("--port", str(port), "--peer", f"http://127.0.0.1:{port}", "--token-file", str(file))
-            made.append(stack.enter_context(running("--database", database, *options)))
-        until = time.monotonic() + 30
-        while any(metric(service, "sparingly_processes") < 2 for service in made):
-            assert time.monotonic() < until, "they do not find each other"
-            time.sleep(0.05)
-        yield Two(*made, database)
+@pytest.fixture(scope="module")
+def both(postgres, tmp_path_factory) -> Iterator[Two]:
+    folder, database = tmp_path_factory.mktemp("peers"), postgres.url("peers")
+    with nursery(folder, database=database, peers=True, token=TOKEN) as made:
+        lives = [Life(quiet_port()) for _ in range(2)]
+        for life in lives:
+            made.bear(life)
+        for life in lives:
+            made.await_service(life)
+        yield Two(made, *lives, database)
 
 
 @pytest.fixture
-def pair(postgres, tmp_path) -> Iterator[Two]:
-    with two(postgres.url("peers"), tmp_path) as made:
-        for name in NAMES:
-            assert call("PUT", f"{made.first.url}/v1/agents/{name}", AGENT, TOKEN)[0] == 201
-        yield made
+def pair(both) -> Iterator[Two]:
+    """The two, with new agents."""
+    both.await_both()
+    for name in NAMES:
+        assert both.call(both.first, "PUT", name, AGENT)[0] == 201
+    yield both
+    for name in NAMES:
+        status, answer = both.call(both.first, "DELETE", f"{name}?confirm={name}")
+        assert status == 200, (answer, both.made.complaints())
 
 
 def test_an_agent_lives_in_one_process(pair):
     """Whoever is called, and whatever is wanted: the answer comes from one process, and is what it would be there."""
+    lives = (pair.first, pair.second)
     for n in range(4):
         for name in NAMES:
-            services = (pair.first, pair.second) if n % 2 else (pair.second, pair.first)
-            answers = [pair.decide(service, name, {"event_id": f"e{n}"}) for service in services]
+            answers = [pair.decide(life, name, f"e{n}") for life in (lives if n % 2 else lives[::-1])]
             assert answers[0] == answers[1] and answers[0]["number"] == n + 1
-    lives = [metric(service, "sparingly_live_agents") for service in (pair.first, pair.second)]
-    assert sum(lives) == len(NAMES) and min(lives) > 0
-    assert all(
-        metric(service, 'sparingly_forwarded_total{outcome="answered"}') > 0 for service in (pair.first, pair.second)
-    )
-    one, other = f"{pair.first.url}/v1/agents/{NAMES[0]}", f"{pair.second.url}/v1/agents/{NAMES[0]}"
-    for url in (one, other):
-        assert call("POST", f"{url}/decisions/e0/feedback", {"reward": 1.0}, TOKEN)[0] == 200
-        assert call("GET", f"{url}/estimates", token=TOKEN)[1]["estimates"][0]["mean"] == 1.0
-        assert call("POST", f"{url}/decisions", {"event_id": "e9", "what": 1}, TOKEN)[0] == 422
-        assert call("POST", f"{url}/grants", {"grant_id": "g", "amount": 3}, TOKEN)[1]["budget"]["granted"] == 13.0
-        assert call("DELETE", f"{url}?confirm=another", token=TOKEN)[0] == 422
-    assert (
-        call("POST", f"{pair.first.url}/v1/tokens", {"name": "ada", "scopes": ["decide"], "agents": NAMES[:4]}, TOKEN)[
-            0
-        ]
-        == 201
-    )
+    loaded = [metric(life, "sparingly_live_agents") for life in lives]
+    assert sum(loaded) == len(NAMES) and min(loaded) > 0
+    assert all(metric(life, ANSWERED) > 0 for life in lives)
+    name = NAMES[0]
+    for life in lives:
+        assert pair.call(life, "POST", f"{name}/decisions/e0/feedback", {"reward": 1.0})[0] == 200
+        assert pair.call(life, "GET", f"{name}/estimates")[1]["estimates"][0]["mean"] == 1.0
+        assert pair.call(life, "POST", f"{name}/decisions", {"event_id": "e9", "what": 1})[0] == 422
+        assert pair.call(life, "POST", f"{name}/grants", {"grant_id": "g", "amount": 3})[1]["budget"]["granted"] == 13
+        assert pair.call(life, "DELETE", f"{name}?confirm=another")[0] == 422
 
 
 def test_who_wanted_it_is_known_where_it_is_done(pair):
-    status, made = call(
-        "POST", f"{pair.first.url}/v1/tokens", {"name": "ada", "scopes": ["decide"], "agents": NAMES[:7]}, TOKEN
-    )
+    wanted = {"name": "ada", "scopes": ["decide"], "agents": NAMES[:7]}
+    status, made = call("POST", f"http://127.0.0.1:{pair.first.port}/v1/tokens", wanted, TOKEN)
     assert status == 201
     time.sleep(2.5)  # until the other process has read it
     for name in NAMES[:7]:
-        for n, service in enumerate((pair.first, pair.second)):
-            pair.decide(service, name, {"event_id": f"e{n}"}, made["token"])
-    for service in (pair.first, pair.second):
-        refused = call("POST", f"{service.url}/v1/agents/{NAMES[7]}/decisions", {}, made["token"])
-        assert refused[0] == 403
-        assert call("POST", f"{service.url}/v1/agents/{NAMES[0]}/decisions", {}, "wrong")[0] == 401
-    with reading(pair.database) as read:
-        assert {row[0] for row in read("SELECT DISTINCT who FROM decisions")} == {"ada"}
+        for n, life in enumerate((pair.first, pair.second)):
+            pair.decide(life, name, f"e{n}", made["token"])
+    for life in (pair.first, pair.second):
+        assert pair.call(life, "POST", f"{NAMES[7]}/decisions", {}, made["token"])[0] == 403
+        assert pair.call(life, "POST", f"{NAMES[0]}/decisions", {}, "wrong")[0] == 401
+    with opened(pair.database) as store, store.reader() as read:
+        sql = "SELECT DISTINCT who, event_id FROM decisions JOIN agents ON id = agent WHERE name = ?"
+        assert sorted(read(sql, (NAMES[0],))) == [("ada", "e0"), ("ada", "e1")]
 
 
 @contextmanager
-def reading(url: str) -> Iterator[Any]:
+def opened(url: str) -> Iterator[PostgresStore]:
     store = PostgresStore(url)
     store.open_to_read()
-    try:
-        with store.reader() as read:
-            yield read
-    finally:
-        store.close()
+    with closing(store):
+        yield store
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_process_that_is_gone_is_passed_over(pair, how):
     """Nobody is told to come back later: what was decided there stays, and the other process goes on with it."""
-    for name in NAMES:
-        pair.decide(pair.first, name, {"event_id": "e0"})
-    os.kill(pair.second.process.pid, how)
+    answered, until = metric(pair.first, ANSWERED), time.monotonic() + 30
+    while metric(pair.first, ANSWERED) == answered:  # it is avoided for a while, if it was gone before
+        assert time.monotonic() < until
+        for name in NAMES:
+            pair.decide(pair.first, name, "e0")
+    lost = metric(pair.first, LOST)
+    os.kill(pair.second.pid, how)
     began = time.monotonic()
     try:
         for name in NAMES:
-            assert pair.decide(pair.first, name, {"event_id": "e0"})["number"] == 1
-            assert pair.decide(pair.first, name, {"event_id": "e1"})["number"] == 2
+            assert pair.decide(pair.first, name, "e0")["number"] == 1
+            assert pair.decide(pair.first, name, "e1")["number"] == 2
         assert time.monotonic() - began < 20.0
-        assert metric(pair.first, 'sparingly_forwarded_total{outcome="lost"}') >= 1
-        assert metric(pair.first, "sparingly_live_agents") == len(NAMES)
+        assert metric(pair.first, LOST) > lost
     finally:
-        os.kill(pair.second.process.pid, signal.SIGCONT)
-    store, said = PostgresStore(pair.database), list[str]()
-    store.open_to_read()
-    assert verify_store(store, said.append) == 0, said
-    store.close()
+        if how == signal.SIGKILL:
+            pair.made.bear(pair.second)
+            pair.made.await_service(pair.second)
+        else:
+            os.kill(pair.second.pid, signal.SIGCONT)
+    for name in NAMES:
+        assert pair.decide(pair.second, name, "e1")["number"] == 2
+    said: list[str] = []
+    with opened(pair.database) as store:
+        assert verify_store(store, said.append) == 0, said
 
 
 def test_homes_are_spread_and_move_only_if_they_must():
@@ -172,32 +180,31 @@ def test_homes_are_spread_and_move_only_if_they_must():
     assert made[0].addresses == tuple(addresses)
 
 
-def test_a_decision_without_an_id_is_not_made_twice(postgres, tmp_path):
+def test_a_decision_without_an_id_is_not_made_twice(pair):
     """Nobody knows whether a process that takes a request and is silent has decided."""
-    silent = socket.create_server(("127.0.0.1", 0))
-    address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-    port, database = quiet_port(), postgres.url("silent")
-    with (
-        silent,
-        running("--database", database, "--port", str(port), "--peer", f"http://127.0.0.1:{port}") as service,
-    ):
-        store = PostgresStore(database)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        store = PostgresStore(pair.database)
         store.open()
         store.begin([])
-        store.show_life(f"peer {address}", store.time.now() + 3_600_000_000)
+        store.show_life(f"peer {address}", store.time.now() + 60_000_000)
+        store.commit()
+        until = time.monotonic() + 30
+        while metric(pair.first, "sparingly_processes") < 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        known = Peers(f"http://127.0.0.1:{pair.first.port}")
+        known.take([f"http://127.0.0.1:{pair.second.port}", address])
+        there = next(name for name in (f"other-{n}" for n in range(99)) if known.home(name) == address)
+        status, refused = pair.call(pair.first, "POST", f"{there}/decisions", {"payload": "x"})
+        assert status == 503 and "event_id of your own" in refused["detail"]
+        assert pair.call(pair.first, "PUT", there, AGENT)[0] == 201  # it is passed over for a while
+        time.sleep(4.5)
+        assert pair.call(pair.first, "POST", f"{there}/decisions", {"event_id": "e"})[0] == 200  # after two seconds
+        store.begin([])
+        store.forget_life(f"peer {address}")
         store.commit()
         store.close()
-        known = Peers(f"http://127.0.0.1:{port}")
-        known.take([address])
-        there, also = [name for name in (f"agent-{n}" for n in range(40)) if not known.is_home(name)][:2]
-        time.sleep(2.5)
-        assert call("PUT", f"{service.url}/v1/agents/{there}", AGENT)[0] == 201  # after two seconds, and not there
-        assert call("PUT", f"{service.url}/v1/agents/{also}", AGENT)[0] == 201
-        time.sleep(5.0)  # until it is tried again
-        status, refused = call("POST", f"{service.url}/v1/agents/{there}/decisions", {"payload": "x"})
-        assert status == 503 and "event_id of your own" in refused["detail"]
-        assert call("POST", f"{service.url}/v1/agents/{there}/decisions", {"payload": "x"})[0] == 200
-        assert call("GET", f"{service.url}/v1/agents/{there}")[1]["decisions"] == 1
 
 
 def test_an_answer_in_pieces_is_put_together():

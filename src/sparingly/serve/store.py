@@ -218,7 +218,7 @@ class Store(ABC):
         """Remove some records of a deleted agent; returns True once nothing is left of it."""
         for table in ("entries", "decisions"):
             some = f"SELECT seq FROM {table} WHERE agent = ? ORDER BY seq LIMIT {SLICE}"
-            last = self.run(f"SELECT MAX(seq) FROM ({some}) AS some", (id,)).fetchone()[0]
+            last = self.run(f"SELECT MAX(seq) FROM ({some}) AS slice", (id,)).fetchone()[0]
             if last is not None:
                 self.run(f"DELETE FROM {table} WHERE agent = ? AND seq <= ?", (id, last))
                 return False
