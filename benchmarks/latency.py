@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,10 @@ BEGIN, END = "<!-- latency: begin -->", "<!-- latency: end -->"
 BODY = AGENTS["UCB1, 10 actions"][0]
 TICK = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 64
-ROWS = [("SQLite", 1, 1), ("SQLite", 64, 1), ("PostgreSQL", 1, 1), ("PostgreSQL", 64, 1), ("PostgreSQL", 64, 3)]
+ROWS = [  # the store, agents, processes, and whether these forward to each other
+    ("SQLite", 1, 1, False), ("SQLite", 64, 1, False), ("PostgreSQL", 1, 1, False), ("PostgreSQL", 64, 1, False),
+    ("PostgreSQL", 64, 3, False), ("PostgreSQL", 64, 3, True),
+]  # fmt: skip
 
 
 @dataclass
@@ -64,21 +68,31 @@ def with_children(pid: int) -> list[int]:
 
 
 @contextmanager
-def services(where: list[str], count: int, source: Path | None) -> Iterator[tuple[list[str], list[int]]]:
+def services(where: list[str], count: int, source: Path | None, peers: bool) -> Iterator[tuple[list[str], list[int]]]:
     """Processes of the service on one store: their addresses and pids."""
     environment = os.environ | ({} if source is None else {"PYTHONPATH": str(source)})
-    command = [sys.executable, "-m", "sparingly.cli", "serve", *where, "--port", "0"]
     started = []
     try:
         for _ in range(count):
+            port = str(free_port())
+            command = [sys.executable, "-m", "sparingly.cli", "serve", *where, "--port", port]
+            command += ["--peer", f"http://127.0.0.1:{port}"] if peers else []
             started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
             started[-1].address = started[-1].stdout.readline().split()[-1]
+        if peers:
+            time.sleep(3.0)  # until they know each other
         yield [one.address for one in started], [one.pid for one in started]
     finally:
         for one in started:
             one.terminate()
         for one in started:
             one.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 async def send(urls: list[str], agents: int, total: int, rate: float | None, mark: str) -> tuple[float, list[float]]:
@@ -110,7 +124,7 @@ async def send(urls: list[str], agents: int, total: int, rate: float | None, mar
     return time.perf_counter() - start, sorted(waits)
 
 
-def measure(kind: str, agents: int, processes: int, total: int, turns: int, source: Path | None) -> Row:
+def measure(kind: str, agents: int, processes: int, peers: bool, total: int, turns: int, source: Path | None) -> Row:
     """One arrangement: the best of some turns at full speed, then half of that."""
     with ExitStack() as stack:
         where, database = ["--data", stack.enter_context(tempfile.TemporaryDirectory())], 0
@@ -119,7 +133,7 @@ def measure(kind: str, agents: int, processes: int, total: int, turns: int, sour
 
             postgres = stack.enter_context(server())
             where, database = ["--database", postgres.url("latency")], postgres.process.pid
-        urls, pids = stack.enter_context(services(where, processes, source))
+        urls, pids = stack.enter_context(services(where, processes, source, peers))
         for number in range(agents):
             put = urllib.request.Request(f"{urls[0]}/v1/agents/agent-{number}", json.dumps(BODY).encode(), method="PUT")
             put.add_header("content-type", "application/json")
@@ -138,16 +152,19 @@ def measure(kind: str, agents: int, processes: int, total: int, turns: int, sour
         return best
 
 
-def table(total: int, turns: int, source: Path | None) -> str:
+def table(total: int, turns: int, source: Path | None, wanted: str = "") -> str:
     """All rows, as Markdown."""
     lines = [
         "| decisions of UCB1 with ten actions | at most, a second | processor time each: service, database "
         "| p50 at half load | p99 | p99.9 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for kind, agents, processes in ROWS:
-        row = measure(kind, agents, processes, total, turns, source)
+    for kind, agents, processes, peers in ROWS:
+        if wanted not in f"{kind} {agents} {processes} {peers}" or (peers and source is not None):
+            continue
+        row = measure(kind, agents, processes, peers, total, turns, source)
         what = f"{kind}, {agents} agent{'s' if agents > 1 else ''}, {processes} process{'es' if processes > 1 else ''}"
+        what += ", `--peer`" if peers else ""
         waits = " | ".join(f"{row.wait(share):.1f} ms" for share in (0.5, 0.99, 0.999))
         lines.append(f"| {what} | {row.rate:,.0f} | {row.service:.0f} µs, {row.database:.0f} µs | {waits} |")
         print(lines[-1], file=sys.stderr, flush=True)
@@ -165,9 +182,10 @@ def main() -> None:
     options.add_argument("--write", type=Path, help="the document whose table is filled in")
     options.add_argument("--total", type=int, default=20_000, help="requests in a turn")
     options.add_argument("--turns", type=int, default=3)
+    options.add_argument("--only", default="", help="rows whose words have this, as 'PostgreSQL 64 3 True'")
     options.add_argument("--source", type=Path, help="the src of another version")
     chosen = options.parse_args()
-    text = table(chosen.total, chosen.turns, chosen.source)
+    text = table(chosen.total, chosen.turns, chosen.source, chosen.only)
     if chosen.write:
         put_between(chosen.write, BEGIN, END, text)
     print(text)

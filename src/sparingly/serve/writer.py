@@ -323,7 +323,7 @@ class Writer:
         try:
             self.snapshots += len(snapshots)
             self.store.begin([])
-            for live, text in snapshots:
+            for live, text in sorted(snapshots, key=lambda one: one[0].record.id):  # in one order in all processes
                 self.store.save_snapshot(live.record.id, live.applied, text)
             self.store.commit()
         except StorageError as error:
