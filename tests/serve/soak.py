@@ -8,7 +8,8 @@ stopped, snapshots are damaged. In the end an auditor lives through the logs wit
 common with the service), and compares them with what clients were told: no ask beyond the budget, no acknowledged write
 lost, no answer changed. The memory of the processes must not grow.
 
-Not a test by its name: `make soak` runs it. tests/serve/test_soak.py shows that the auditor notices what it should.
+Not a test by its name: `make soak` runs it, and `make test` for two minutes. tests/serve/test_soak.py shows that the
+auditor notices what it should.
 """
 
 from __future__ import annotations

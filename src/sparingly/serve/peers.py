@@ -32,16 +32,19 @@ FORWARDED = b"x-sparingly-forwarded"
 PASSED_ON = (b"host", b"origin", b"authorization", b"content-type", b"content-encoding")  # of the request
 KEPT_BACK = (b"connection", b"content-length", b"content-type", b"x-request-id")  # of the answer: they are made anew
 BEAT = 1.0  # seconds between two signs of life
-ALIVE = 4_000_000  # microseconds after which a process without one is taken for gone
-PATIENCE = 2.0  # seconds for an answer
-AVOID = 3.0  # seconds in which nothing is sent to a process that did not answer
+ALIVE = 8_000_000  # microseconds after which a process without one is taken for gone
+PATIENCE = 5.0  # seconds for an answer
+AVOID = 3.0  # seconds in which nothing is sent to a process that could not be reached
 IDLE = 2.5  # seconds after which a connection is not used any more: the other side closes it soon
 MOST_IDLE = 256  # connections that are kept for each process
 CACHED = 10_000
 
 
 class Lost(Exception):
-    """A process could not be reached, or did not answer."""
+    """A process could not be reached, or went away before it had answered. One that is only slow is not lost:
+
+    to do its work elsewhere would make all of them slower.
+    """
 
     def __init__(self, sent: bool) -> None:
         super().__init__()
@@ -63,6 +66,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nobody will answer any more."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(Lost(sent=True))
 
@@ -78,8 +85,10 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(PATIENCE):
                 answer = await self._waiting
         except TimeoutError:
-            self.transport.abort()
-            raise Lost(sent=True) from None
+            raise Unavailable(
+                f"the process in which this agent lives did not answer within {PATIENCE:g} s; the same id tells later "
+                "what became of it"
+            ) from None
         self.used = time.monotonic()
         return answer
 
@@ -110,6 +119,7 @@ class Peers:
         self._avoided: dict[str, float] = {}  # until when
         self._homes: dict[str, str] = {}  # of agents
         self._idle: dict[str, list[Connection]] = {}
+        self._busy: dict[Connection, str] = {}  # that wait for an answer of this process
 
     def take(self, addresses: Iterable[str]) -> None:
         """Take over which processes are alive."""
@@ -121,6 +131,9 @@ class Peers:
         if alive != self.addresses or gone:
             self.addresses = alive
             self._homes.clear()
+        for connection, address in list(self._busy.items()):
+            if address not in alive:
+                connection.give_up()
         for address, idle in self._idle.items():
             if address not in alive:
                 self._close(idle)
@@ -167,7 +180,7 @@ class Peers:
             self._close(self._idle.pop(address, []))
             if lost.sent and _is_new_each_time(request, body):
                 raise Unavailable(
-                    "the process that decides for this agent did not answer, so nobody knows whether it has decided. "
+                    "the process in which this agent lives has gone, so nobody knows whether it has decided. "
                     "With an event_id of your own you can ask again"
                 ) from None
             return None
@@ -185,11 +198,14 @@ class Peers:
                 one.transport.close()
         if connection is None:
             connection = await self._connect(address)
+        self._busy[connection] = address
         try:
             answer = await connection.send(request)
         except BaseException:
             connection.transport.abort()
             raise
+        finally:
+            del self._busy[connection]
         if not connection.closed and len(idle) < MOST_IDLE:
             idle.append(connection)
         elif not connection.closed:
