@@ -127,6 +127,25 @@ def test_a_token_is_for_its_agents(tmp_path):
     asyncio.run(check())
 
 
+def test_a_list_names_no_other_agents(tmp_path):
+    """Not even as the place where the next page begins."""
+
+    async def check() -> None:
+        async with people(SqliteStore(tmp_path / "data")) as made:
+            for name in ("a-1", "a-2", "b-secret", "c-1"):
+                await made.put(name)
+            reader = await made.token("reader", "read", agents=["a-*", "c-1"])
+            pages, after = [], ""
+            while after is not None:
+                answer = (await made.as_(reader, "GET", f"/v1/agents?limit=1&after={after}")).json()
+                pages.append(([agent["name"] for agent in answer["agents"]], answer["next"]))
+                after = answer["next"]
+            assert pages == [(["a-1"], "a-1"), (["a-2"], "a-2"), (["c-1"], None)]
+            assert (await made.as_(reader, "GET", "/v1/agents?limit=2")).json()["next"] == "a-2"
+
+    asyncio.run(check())
+
+
 def test_expiry_rotation_and_deletion_need_no_restart(tmp_path):
     async def check() -> None:
         store, now = stored(tmp_path / "data")

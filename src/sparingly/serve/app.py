@@ -347,15 +347,15 @@ class Service:
         query = request.query()
         if query["after"] and not NAME.match(query["after"]):
             raise Unprocessable("after must be the name of an agent: the `next` of the last page")
-        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"])
-        now, next_page = self.store.time.now(), records[-1].name if more else None
-        shown = []
+        caller = request.caller
+        reaches = None if caller.agents is None else caller.reaches
+        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"], reaches)
+        now, next_page, shown = self.store.time.now(), records[-1].name if more else None, []
         for record in records:
-            if request.caller.reaches(record.name):
-                try:
-                    shown.append(views.agent(record, now))
-                except Unreadable:  # the others are shown all the same; /readyz tells of this one
-                    self.writer.note_broken(record.name, "its body cannot be read")
+            try:
+                shown.append(views.agent(record, now))
+            except Unreadable:  # the others are shown all the same; /readyz tells of this one
+                self.writer.note_broken(record.name, "its body cannot be read")
         return json_response(contract.AgentList(shown, next_page))
 
     async def get_agent(self, request: Request) -> Response:
