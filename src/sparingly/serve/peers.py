@@ -79,18 +79,25 @@ class Connection(asyncio.Protocol):
             self._waiting.set_result(answer)
 
     async def send(self, request: bytes) -> Response:
-        self._got, self._waiting = b"", asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._got, self._waiting = b"", loop.create_future()
         self.transport.write(request)
+        timer = loop.call_later(PATIENCE, self._time_out)  # less work than a timeout around the await
         try:
-            async with asyncio.timeout(PATIENCE):
-                answer = await self._waiting
-        except TimeoutError:
-            raise Unavailable(
-                f"the process in which this agent lives did not answer within {PATIENCE:g} s; the same id tells later "
-                "what became of it"
-            ) from None
+            answer = await self._waiting
+        finally:
+            timer.cancel()
         self.used = time.monotonic()
         return answer
+
+    def _time_out(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(
+                Unavailable(
+                    f"the process in which this agent lives did not answer within {PATIENCE:g} s; the same id tells "
+                    "later what became of it"
+                )
+            )
 
     def _answer(self) -> Response | None:
         """The answer, once all of it is there: our own services send its length."""
