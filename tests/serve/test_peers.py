@@ -65,10 +65,7 @@ class Two:
 
     def await_both(self) -> None:
         for life in (self.first, self.second):
-            until = time.monotonic() + 30
-            while metric(life, "sparingly_processes") < 2:
-                assert time.monotonic() < until, "they do not find each other"
-                time.sleep(0.05)
+            await_processes(life, 2)
 
 
 def metric(life: Life, name: str) -> float:
@@ -185,6 +182,23 @@ def test_a_process_that_is_gone_is_passed_over(pair, how):
         assert verify_store(store, said.append) == 0, said
 
 
+def test_a_process_on_another_database_is_passed_over(pair, postgres, tmp_path):
+    """An address that leads to another service, as after a slip, gets nothing that is meant for this one."""
+    port = quiet_port()
+    with nursery(tmp_path, database=postgres.url("another"), peers=True, token=TOKEN) as made:
+        other = Life(port)
+        made.bear(other)
+        made.await_service(other)
+        address = f"http://127.0.0.1:{port}"
+        with announced(pair.database, address):
+            await_processes(pair.first, 3)
+            for n in range(20):
+                name = f"mine-{n}"
+                assert pair.call(pair.first, "PUT", name, AGENT)[0] == 201
+                assert pair.call(pair.first, "GET", name)[0] == 200 and pair.call(other, "GET", name)[0] == 404
+        assert call("GET", f"{address}/v1/agents", token=TOKEN)[1]["agents"] == []
+
+
 def test_homes_are_spread_and_move_only_if_they_must():
     addresses = [f"http://10.0.0.{n}:8000" for n in range(1, 4)]
     made = [Peers(address) for address in addresses]
@@ -202,9 +216,30 @@ def test_homes_are_spread_and_move_only_if_they_must():
 
 
 @contextmanager
+def announced(database: str, address: str) -> Iterator[None]:
+    """A sign of life of a process that is not one of them."""
+    with closing(PostgresStore(database)) as store:
+        store.open()
+        store.begin([])
+        store.show_life(f"peer {address}", store.time.now() + 60_000_000)
+        store.commit()
+        yield
+        store.begin([])
+        store.forget_life(f"peer {address}")
+        store.commit()
+
+
+def await_processes(life: Life, count: int) -> None:
+    until = time.monotonic() + 30
+    while metric(life, "sparingly_processes") < count:
+        assert time.monotonic() < until, "they do not find each other"
+        time.sleep(0.05)
+
+
+@contextmanager
 def broken(database: str) -> Iterator[str]:
     """A peer that takes requests and hangs up; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening, closing(PostgresStore(database)) as store:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
         def take() -> None:
@@ -214,24 +249,15 @@ def broken(database: str) -> Iterator[str]:
                         connection.recv(65_536)
 
         threading.Thread(target=take, daemon=True).start()
-        store.open()
-        store.begin([])
-        store.show_life(f"peer {address}", store.time.now() + 60_000_000)
-        store.commit()
-        yield address
-        store.begin([])
-        store.forget_life(f"peer {address}")
-        store.commit()
+        with announced(database, address):
+            yield address
         listening.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_decision_without_an_id_is_not_made_twice(pair):
     """Nobody knows whether a process that takes a request and goes away has decided."""
     with broken(pair.database) as address:
-        until = time.monotonic() + 30
-        while metric(pair.first, "sparingly_processes") < 3:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        await_processes(pair.first, 3)
         known = Peers(f"http://127.0.0.1:{pair.first.port}")
         known.take([f"http://127.0.0.1:{pair.second.port}", address])
         there = next(name for name in (f"other-{n}" for n in range(99)) if known.home(name) == address)

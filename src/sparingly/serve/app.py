@@ -126,9 +126,13 @@ class Service:
         name = peers.PREFIX + others.own
         while True:
             with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-                await self.writer.submit(Command("", lambda batch: self.store.show_life(name, batch.now)))
+                others.database = await self.writer.submit(Command("", lambda batch: self._show_life(name, batch)))
                 others.take(await self._read(peers.read_peers, self.store.time.now() - peers.ALIVE))
             await asyncio.sleep(peers.BEAT)
+
+    def _show_life(self, name: str, batch: Batch) -> bytes:
+        self.store.show_life(name, batch.now)
+        return b"%d" % self.store.identity()
 
     async def _look_for_due_asks(self) -> None:
         """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
@@ -139,18 +143,13 @@ class Service:
     async def _look_once(self) -> None:
         with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
             due = await self._read(queries.read_due)
-            mine = {name: when for name, when in due.items() if self._is_home(name)}
+            mine = due if self.peers is None else {name: due[name] for name in filter(self.peers.is_home, due)}
             self.writer.expect(mine, await self._read(queries.read_deleted))
             self.writer.note_damage(await self._read(queries.read_damaged))
             if self.keep_payloads is not None:
                 before = self.store.time.now() - round(self.keep_payloads * 1_000_000)
                 for name in await self._read(queries.read_with_old, before):
-                    if self._is_home(name):
-                        await self._erase_old(name, before)
-
-    def _is_home(self, name: str) -> bool:
-        """Whether to do here what has to be done about an agent."""
-        return self.peers is None or self.peers.is_home(name)
+                    await self._erase_old(name, before)
 
     async def _erase_old(self, name: str, before: int) -> None:
         """Erase the payloads of decisions from before this time, a slice in each transaction."""
@@ -230,7 +229,10 @@ class Service:
 
     async def _answer(self, request: Request, route: Route, scope: Scope) -> Response:
         """The answer of the handler, or of the process in which the agent is at home."""
-        if self.peers is not None and self.peers.concerns(request):
+        forwarded = request.header(peers.FORWARDED)
+        if forwarded is not None and (self.peers is None or forwarded != self.peers.database):
+            raise MisdirectedRequest("this was forwarded by a process on another database: look at its --peer")
+        if self.peers is not None and forwarded is None and self.peers.concerns(request):
             target = scope.get("raw_path") or scope["path"].encode()
             if request.query_string:
                 target += b"?" + request.query_string

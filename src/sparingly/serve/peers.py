@@ -21,7 +21,7 @@ from msgspec import UNSET
 from sparingly.errors import InvalidInput
 from sparingly.serve.contract import DecisionBody
 from sparingly.serve.http import Request, Response
-from sparingly.serve.http_errors import Unavailable
+from sparingly.serve.http_errors import MisdirectedRequest, Unavailable
 
 if TYPE_CHECKING:
     from sparingly.serve.queries import Select
@@ -122,6 +122,7 @@ class Peers:
     def __init__(self, own: str) -> None:
         self.own = check_address(own)
         self.addresses: tuple[str, ...] = (own,)  # of all that are alive
+        self.database = b""  # which one it is, as its processes tell each other; empty: not known yet
         self.answered = self.lost = 0
         self._avoided: dict[str, float] = {}  # until when
         self._homes: dict[str, str] = {}  # of agents
@@ -167,7 +168,6 @@ class Peers:
             route.path.startswith("/v1/agents/{name}")
             and (route.method != "GET" or (route.path.endswith("/estimates") and request.method == "GET"))
             and not self.is_home(request.parts[2])
-            and request.header(FORWARDED) is None
         )
 
     async def forward(self, request: Request, target: bytes) -> Response | None:
@@ -177,9 +177,17 @@ class Peers:
         head = [b"%b %b HTTP/1.1" % (request.method.encode(), target)]
         given = ((name, request.header(name)) for name in PASSED_ON)
         head += [b"%b: %b" % (name, value) for name, value in given if value is not None]
-        head += [b"%b: 1" % FORWARDED, b"x-request-id: %b" % request.id, b"content-length: %d" % len(body), b"", body]
+        head += [
+            b"%b: %b" % (FORWARDED, self.database),
+            b"x-request-id: %b" % request.id,
+            b"content-length: %d" % len(body),
+            b"",
+            body,
+        ]
         try:
             answer = await self._exchange(address, b"\r\n".join(head))
+            if answer.status == MisdirectedRequest.status:  # it has another database, or does not know its own yet
+                raise Lost(sent=False)
         except Lost as lost:
             self.lost += 1
             self._avoided[address] = time.monotonic() + AVOID

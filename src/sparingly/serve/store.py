@@ -9,6 +9,7 @@ One thread at a time may use the transaction. `reader` may be used by any number
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -394,6 +395,13 @@ class Store(ABC):
         """Store that a process is alive."""
         sql = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         self.run(sql, (name, now))
+
+    def identity(self) -> int:
+        """A number that no other database has, unless it is a copy."""
+        self.run(
+            "INSERT INTO meta (name, value) VALUES ('id', ?) ON CONFLICT (name) DO NOTHING", (secrets.randbits(62),)
+        )
+        return int(self.select("SELECT value FROM meta WHERE name = 'id'")[0][0])
 
     def forget_life(self, name: str) -> None:
         self.run("DELETE FROM meta WHERE name = ?", (name,))
