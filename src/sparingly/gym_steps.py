@@ -18,6 +18,7 @@ from sparingly.budgets import Schedule
 from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.errors import InvalidInput
 from sparingly.gym import Learning, check_rewards, costs_of, open_env, sizes_of, state_of
+from sparingly.gym_spaces import numbered
 from sparingly.randomness import seed_sequence
 from sparingly.simulation.progress import Progress
 from sparingly.validation import shown, table, whole
@@ -36,7 +37,7 @@ def learn_by_steps(
     reward_range: tuple[float, float] | None, cost: float, progress: bool | None,
 ) -> Learning:  # fmt: skip
     """Let an Agent play so many episodes, asking about the steps as it goes."""
-    made: Any = env if isinstance(env, VectorEnv) else open_env(env, {})
+    made: Any = env if isinstance(env, VectorEnv) else numbered(open_env(env, {}))
     states, actions = _spaces(made)
     low, high = _range(made, reward_range)
     H = _horizon(made) if horizon is None else whole(horizon, "horizon", most=10**6)
@@ -134,7 +135,7 @@ def _spaces(env: Any) -> tuple[Discrete, Discrete]:
         return sizes_of(env)
     states, actions = env.single_observation_space, env.single_action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-        raise InvalidInput(f"observations and actions must be Discrete, not {states} and {actions}")
+        raise InvalidInput(f"side by side, observations and actions must be Discrete, not {states} and {actions}")
     return states, actions
 
 
