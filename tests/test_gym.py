@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -560,12 +562,60 @@ def test_wrapped_environments_are_played_as_they_are_wrapped():
     assert result.steps.max() <= 5
 
 
-def test_the_agents_own_range_of_rewards_is_checked_before_it_learns():
-    """A reward that is no number stops the run, and says where."""
-
+def test_a_reward_that_is_no_number_stops_the_run():
     class Broken(Corridor):
         def step(self, action):
             return (*super().step(action)[:1], math.nan, False, False, {})
 
-    with pytest.raises(sp.InvalidInput, match="step 0 paid nan"):
+    with pytest.raises(sp.InvalidInput, match="step 0 paid nan, which is no number"):
         learn(Broken(), STEPS, budget=9, episodes=2, horizon=6, reward_range=(-1, 7))
+
+
+@pytest.mark.parametrize("made", [sp.StationaryUCBVI(4, 2, 6), functools.partial(STEPS, rewards=(0, 1))])
+def test_a_learner_made_for_other_rewards_is_refused_before_it_plays(made):
+    class Untouched(Corridor):
+        def reset(self, *, seed=None, options=None):
+            raise AssertionError
+
+    with pytest.raises(sp.InvalidInput, match=r"rewards lie in -1 … 7, the learner is made for 0 … 1; leave out"):
+        learn(Untouched(), made, budget=9, episodes=2, reward_range=(-1, 7))
+
+
+@pytest.mark.parametrize(
+    "made", [sp.StationaryUCBVI(4, 2, 6, rewards=(-1, 7)), functools.partial(STEPS, rewards=(-1, 7))]
+)
+def test_the_range_of_rewards_may_come_with_the_learner(made):
+    assert learn(Corridor(), made, budget=9, episodes=2, horizon=6).agent.learner.rewards == (-1.0, 7.0)
+
+
+def remembered():
+    """The wrapper of examples/stable_baselines.py."""
+    path = Path(__file__).parent.parent / "examples" / "stable_baselines.py"
+    spec = importlib.util.spec_from_file_location("stable_baselines_example", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_agent_of_another_library_gets_numbers_within_the_budget():
+    """Each step is paid for once, what is remembered is right, and what cannot be paid for is 0."""
+    hidden = AskForReward(Corridor(), budget=5)
+    env, random, seen = remembered().Remembered(hidden), np.random.default_rng(0), {}
+    for _ in range(20):
+        s, done = env.reset()[0], False
+        while not done:
+            a = int(random.integers(5, 7))
+            after, reward, done, _, _ = env.step(a)
+            truth = 7.0 if after == 13 else -1.0
+            assert reward == seen.setdefault((s, a, after), reward)
+            assert reward in (truth, 0.0)
+            s = after
+    assert hidden.ledger.spent == 5
+    assert sorted(seen.values()).count(0.0) == len(seen) - 5 > 0
+
+
+def test_dqn_learns_behind_a_budget():
+    pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: nothing else needs it")
+    earned, spent = remembered().main(10_000, 64)
+    assert earned == 1.0
+    assert spent <= 64

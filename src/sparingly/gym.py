@@ -427,6 +427,11 @@ def _reward_range(env: Environment, given: tuple[float, float] | None) -> tuple[
 def check_rewards(rewards: list[float], low: float, high: float, first: int = 0) -> None:
     """Refuse rewards outside of their range; the first is that of this step."""
     for step, reward in enumerate(rewards, start=first):
+        if math.isnan(reward):
+            raise InvalidInput(
+                f"step {step} paid nan, which is no number; `learn` hides rewards and asks for them by itself, so give "
+                "it the environment without AskForReward"
+            )
         if not low <= reward <= high:
             raise InvalidInput(
                 f"step {step} paid {reward:g}, outside of the range of rewards {low:g} … {high:g}; give reward_range=…"

@@ -39,7 +39,7 @@ def learn_by_steps(
     """Let an Agent play so many episodes, asking about the steps as it goes."""
     made: Any = env if isinstance(env, VectorEnv) else numbered(open_env(env, {}))
     states, actions = _spaces(made)
-    low, high = _range(made, reward_range)
+    low, high = _range(made, _named(learner) if reward_range is None else reward_range)
     H = _horizon(made) if horizon is None else whole(horizon, "horizon", most=10**6)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
     parts = _learner(learner, int(states.n), int(actions.n), H, (low, high))
@@ -145,6 +145,12 @@ def _horizon(env: Any) -> int:
     return int(getattr(spec, "max_episode_steps", None) or HORIZON)
 
 
+def _named(learner: Any) -> tuple[float, float] | None:
+    """The range of rewards that a learner, or what makes one, was given."""
+    given: Any = learner.keywords.get("rewards") if isinstance(learner, functools.partial) else None
+    return learner.rewards if isinstance(learner, StationaryUCBVI) else given
+
+
 def _range(env: Any, given: tuple[float, float] | None) -> tuple[float, float]:
     """The least and the greatest reward: as given, as the environment says, or as its table has it."""
     bare = env.unwrapped
@@ -188,5 +194,10 @@ def _learner(learner: Any, states: int, actions: int, horizon: int, rewards: tup
         raise InvalidInput(
             f"the environment has {states} states and {actions} actions, the learner is made for {learner.states} and "
             f"{learner.actions}; give StationaryUCBVI without sizes"
+        )
+    if not learner.rewards[0] <= rewards[0] < rewards[1] <= learner.rewards[1]:
+        raise InvalidInput(
+            f"rewards lie in {rewards[0]:g} … {rewards[1]:g}, the learner is made for {learner.rewards[0]:g} … "
+            f"{learner.rewards[1]:g}; leave out its rewards=…, or reward_range=…"
         )
     return learner  # type: ignore[no-any-return]  # it came as anything, and has been checked

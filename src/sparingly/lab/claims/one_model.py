@@ -70,7 +70,7 @@ def spent(runner: Runner, learner: Any, budget: float, seed: int) -> Agent:
     "every cell CI^R must be at most what the theorem charges for a step that is declined; spent = B and no refusals "
     "(exact).",
     quick={"horizons": (2, 4, 8, 16), "asks": 500, "runs": 4},
-    full={"horizons": (2, 4, 8, 16, 32), "asks": 1_000, "runs": 8},
+    full={"runs": 8},
 )
 def one_model(runner: Runner, horizons: Sequence[int], asks: int, runs: int) -> Evidence:
     budget = float(STATES * max(horizons) * asks)
