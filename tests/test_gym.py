@@ -463,6 +463,8 @@ def test_what_is_not_given_is_read_off_the_environment():
     assert result.agent.learner == sp.StationaryUCBVI(48, 4, 30, rewards=(-100.0, -1.0))
     assert result.agent.rule == sp.BalancedMatching()
     assert learn("FrozenLake-v1", budget=50, episodes=2).agent.learner.horizon == 100
+    many = learn(gymnasium.make_vec("CliffWalking-v1", 2, max_episode_steps=20), budget=50, episodes=2)
+    assert many.agent.learner == sp.StationaryUCBVI(48, 4, 20, rewards=(-100.0, -1.0))
     assert (result.steps <= 30).all()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from sparingly.agent import Agent
 from sparingly.budgets import Schedule
@@ -139,9 +139,14 @@ def _spaces(env: Any) -> tuple[Discrete, Discrete]:
     return states, actions
 
 
+def _one_of(env: Any) -> Any:
+    """One of several environments side by side, where it can be looked at."""
+    return env.envs[0] if isinstance(env, SyncVectorEnv) else env
+
+
 def _horizon(env: Any) -> int:
     """The time limit of an environment."""
-    spec = getattr(env, "spec", None)
+    spec = getattr(_one_of(env), "spec", None)
     return int(getattr(spec, "max_episode_steps", None) or HORIZON)
 
 
@@ -153,7 +158,7 @@ def _named(learner: Any) -> tuple[float, float] | None:
 
 def _range(env: Any, given: tuple[float, float] | None) -> tuple[float, float]:
     """The least and the greatest reward: as given, as the environment says, or as its table has it."""
-    bare = env.unwrapped
+    bare = _one_of(env).unwrapped
     named = getattr(bare, "reward_range", None) if given is None else given
     if named is None:
         named = _range_of(getattr(bare, "P", None))

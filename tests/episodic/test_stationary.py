@@ -547,6 +547,16 @@ def test_states_that_do_not_exist_are_refused(state):
     assert agent.decisions == 0
 
 
+@pytest.mark.parametrize("wrong", [{"terminated": "no"}, {"truncated": None}, {"terminated": 1}])
+def test_an_end_is_true_or_false(wrong):
+    agent = sp.Agent(learner(), sp.ExactMatching(), budget=9, seed=0)
+    agent.act(0)
+    with pytest.raises(sp.InvalidInput, match="must be True or False"):
+        agent.reached(1, **wrong)
+    assert agent.decisions == 0
+    agent.reached(1, terminated=np.bool_(False))
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(sp.InvalidInput, match="Greedy asks about whole episodes"):
         sp.Agent(learner(), sp.Greedy(), budget=9)
@@ -557,7 +567,8 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(sp.InvalidInput, match="name the range with the learner's"):
         sp.Agent(learner(), budget=9, rewards=(1, 5))
     for wrong in (
-        {"discount": 1.0}, {"returns": (1, 0)}, {"rewards": 3}, {"by": "luck"}, {"known_after": 0}, {"scale": -1},
+        {"discount": 1.0}, {"returns": (1, 0)}, {"returns": (50, 60)},
+        {"rewards": 3}, {"by": "luck"}, {"known_after": 0}, {"scale": -1},
         {"slack": -1}, {"imagined_visits": math.nan}, {"imagined_answers": -1},
         {"costs": [[1.0]]}, {"delta": 0.0}, {"ties": "last"},
     ):  # fmt: skip

@@ -140,6 +140,9 @@ class StationaryFamily(InEpisodes):
     def reached(self, state: Any, terminated: bool, truncated: bool, env: Any = 0) -> Outcome:
         """Take in what a step has led to: its action, whether to ask, width, threshold, why, ticket."""
         s, lane, m = self.check_state(state), self._lane(env), self.memory
+        for name, given in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(given, bool | np.bool_):
+                raise InvalidInput(f"{name} must be True or False, not {given!r}")
         if m.lanes[lane].action == NONE:
             raise InvalidInput(f"environment {lane} has made no step: call agent.act(state) first")
         ended = rounds.TERMINATED if terminated else rounds.TRUNCATED if truncated else rounds.GOES_ON

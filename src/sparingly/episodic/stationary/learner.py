@@ -111,6 +111,10 @@ class StationaryUCBVI(Parametric):
         object.__setattr__(self, "rewards", _pair(self.rewards, "rewards"))
         if self.returns is not None:
             object.__setattr__(self, "returns", _pair(self.returns, "returns"))
+        if not self.span[0] < self.span[1]:
+            raise InvalidInput(
+                f"returns {self.returns} cannot be had in {self.horizon} steps with rewards in {self.rewards}"
+            )
         choice(self.by, "by", BY)
         if self.known_after is not None:
             whole(self.known_after, "known_after, how many equal answers make a reward known,", most=10**9)
@@ -133,6 +137,12 @@ class StationaryUCBVI(Parametric):
     def cells(self) -> int:
         """S·A."""
         return self.states * self.actions
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the greatest return: what so many rewards can add up to, within `returns` if it is given."""
+        (least, most), (low, high) = self.rewards, self.returns or (-math.inf, math.inf)
+        return max(self.horizon * min(least, 0.0), low), min(self.horizon * max(most, 0.0), high)
 
     @property
     def log_constant(self) -> float:

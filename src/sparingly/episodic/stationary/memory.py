@@ -149,10 +149,7 @@ open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
     """A fresh memory for a learner and a rule."""
-    H, (least, most) = learner.horizon, learner.rewards
-    low, high = H * min(least, 0.0), H * max(most, 0.0)
-    if learner.returns is not None:
-        low, high = max(low, learner.returns[0]), min(high, learner.returns[1])
+    H, (least, most), (low, high) = learner.horizon, learner.rewards, learner.span
     prices = np.array([UNIT], dtype=np.int64)
     if learner.costs is not None:
         prices = cost_in_units(cell_costs(learner.costs, learner.states, learner.actions)).ravel()
