@@ -3,8 +3,8 @@
 `python -m benchmarks.large`, or `make bench-steps`; names choose a part. The agent is given what the environment's
 description says, asks within its budget, and is stopped as soon as its best guess is at 95 % of the optimum, which is
 looked at now and then. Seconds are those of the processor for everything but these looks: acting, learning, planning,
-and the environment itself. The memory of the process is the most that it has taken so far: give one name at a time. What
-is known of the truth is kept in another one.
+and the environment itself. The memory of the process is the most that it has taken so far: give one name at a time.
+The truth is kept in another process.
 """
 
 from __future__ import annotations

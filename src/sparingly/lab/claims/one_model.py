@@ -81,11 +81,11 @@ def one_model(runner: Runner, horizons: Sequence[int], asks: int, runs: int) -> 
             agents = [spent(runner, learner, budget, seed) for seed in range(runs)]
             lost[label].append(np.array([H * float(agent.widths.mean()) for agent in agents]))
             refused += sum(agent.ledger.refused for agent in agents)
-            unspent = max(unspent, *(agent.ledger.left for agent in agents))
+            unspent = max([unspent, *(float(agent.ledger.left) for agent in agents)])
             if label == "one model":
                 logs = log_term(learner.log_constant, max(agent.decisions for agent in agents) + 1)
                 charge = charged_for_budget(logs, budget, STATES, 1)
-                over = max(over, *(float(agent.widths.max()) / charge for agent in agents))
+                over = max([over, *(float(agent.widths.max() / charge) for agent in agents)])
     checks: list[Check] = [
         statistics.exact("CI^R where it is declined, over what the theorem charges", over, "≤", 1.0),
         statistics.exact("refusals", refused, "=", 0),
