@@ -357,7 +357,7 @@ def fill_rows(target: Any, values: Any, *shape: int) -> None:
 
 def as_integers(records: Any) -> Any:
     """The fields of records as the columns of an array of whole numbers: a view."""
-    return records.view(np.int64).reshape(records.size, -1)
+    return records.view(np.int64).reshape(records.size, records.dtype.itemsize // 8)
 
 
 def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any]) -> None:

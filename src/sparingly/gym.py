@@ -37,6 +37,8 @@ try:
 except ImportError:
     raise MissingExtra("sparingly.gym", "gym") from None
 
+from sparingly.gym_spaces import numbered
+
 __all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
 
@@ -258,7 +260,8 @@ def learn(
     """Let an Agent play an environment with Discrete states and actions that it has no model of.
 
     Parameters:
-    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`.
+    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`. Spaces that are
+      made of several Discrete ones, as Blackjack's are, are numbered from 0; the last part counts fastest.
     - `learner`: what makes one from `states`, `actions`, `horizon` and `rewards`. `StationaryUCBVI` acts and asks step
       by step; `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` tells it what can be had.
     - `rule`: what decides which rewards to ask for.
@@ -286,7 +289,7 @@ def learn(
         return learn_by_steps(env, learner, rule, budget, episodes, horizon, seed, reward_range, cost, progress)
     if horizon is None:
         raise InvalidInput("UCBVI and ULCVI plan for episodes of a fixed length: give horizon=…")
-    made = open_env(cast(Any, env), {})
+    made = numbered(open_env(cast(Any, env), {}))
     states, actions = sizes_of(made)
     episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
     low, high = _reward_range(made, reward_range)
@@ -319,7 +322,7 @@ def play(
     env: Environment | str, policy: ArrayLike, episodes: int = 1_000, seed: int | np.random.SeedSequence = 0
 ) -> Floats:
     """What a policy (H, S), or (H, S + 1) with the state after the end, earns in each episode of H steps at most."""
-    made = open_env(env, {})
+    made = numbered(open_env(env, {}))
     states, actions = sizes_of(made)
     given = table(policy, "a policy", f"(H, {states.n}) or (H, {states.n + 1})")
     if given.ndim != 2 or given.shape[1] not in (states.n, states.n + 1):
@@ -380,7 +383,9 @@ def sizes_of(env: Environment) -> tuple[Discrete, Discrete]:
     """The spaces of states and actions, if they are finite."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-        raise InvalidInput(f"observations and actions must be Discrete, not {states} and {actions}")
+        raise InvalidInput(
+            f"observations and actions must be Discrete, or made of Discrete ones, not {states} and {actions}"
+        )
     return states, actions
 
 
@@ -422,6 +427,11 @@ def _reward_range(env: Environment, given: tuple[float, float] | None) -> tuple[
 def check_rewards(rewards: list[float], low: float, high: float, first: int = 0) -> None:
     """Refuse rewards outside of their range; the first is that of this step."""
     for step, reward in enumerate(rewards, start=first):
+        if math.isnan(reward):
+            raise InvalidInput(
+                f"step {step} paid nan, which is no number; `learn` hides rewards and asks for them by itself, so give "
+                "it the environment without AskForReward"
+            )
         if not low <= reward <= high:
             raise InvalidInput(
                 f"step {step} paid {reward:g}, outside of the range of rewards {low:g} … {high:g}; give reward_range=…"
