@@ -9,6 +9,7 @@ import msgspec
 
 from sparingly.serve import contract
 from sparingly.serve.http import Query, Route
+from sparingly.serve.request_examples import BODIES
 from sparingly.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
@@ -72,9 +73,11 @@ def _operation(route: Route, guarded: bool) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.takes is not None:
-        schema = {"$ref": REFERENCE.format(name=route.takes.__name__)}
+        content: dict[str, Any] = {"schema": {"$ref": REFERENCE.format(name=route.takes.__name__)}}
+        if route.takes in BODIES:
+            content["example"] = BODIES[route.takes]
         operation["requestBody"] = {
-            "required": route.takes is not contract.NoBody, "content": {"application/json": {"schema": schema}}
+            "required": route.takes is not contract.NoBody, "content": {"application/json": content}
         }  # fmt: skip
     if guarded and route.guarded:
         operation["security"] = [{"token": []}]
