@@ -17,11 +17,11 @@ from sparingly.lab.claims_report import grouped
 PAPER = "Confidence-Budget Matching for Sequential Budgeted Learning (Efroni, Merlis, Saha, Mannor; ICML 2021)"
 # What most people want to know, as sentences about claims; each is said only if its claim was run and holds.
 SENTENCES = {
-    "ucb/budget": "The paper's rule for arms never spent more than the budget allowed, whatever the adversary did",
-    "greedy/adversarial-contexts": "Asking whenever there is budget left is ruined by an adversary; matching is not",
-    "ours/exact-arms": "Exact matching, our own rule, is never refused either, and loses less than the paper's",
-    "ours/balanced-starves-not": "Balanced matching, the default, starves nothing, even in the paper's own traps",
-    "corrections/e2": "One of the paper's suggestions overspends; what it should say is measured beside it",
+    "ucb/budget": "The paper's rule for arms never spends more than the budget, whatever the adversary does",
+    "greedy/adversarial-contexts": "An adversary ruins the rule that asks whenever there is budget left, not matching",
+    "ours/exact-arms": "Exact matching, our own rule, stays within the budget too, and loses less than the paper's",
+    "ours/balanced-starves-not": "Balanced matching, the default, learns even in the paper's own traps",
+    "corrections/e2": "One of the paper's suggestions overspends; its correction does not",
 }
 
 
