@@ -43,7 +43,7 @@ def choose(ids: Sequence[str]) -> list[Claim]:
         found = {c.id: c for c in CLAIMS.values() if wanted in ("all", c.id, c.group)}
         if not found:
             near = get_close_matches(wanted, [*CLAIMS, *{c.group for c in CLAIMS.values()}], n=3, cutoff=0.4)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = f"; did you mean {' or '.join(near)}?" if near else "."
             raise InvalidInput(f"there is no claim {wanted!r}{hint} `sparingly claims` lists them")
         chosen |= found
     return [claim for claim in CLAIMS.values() if claim.id in chosen]
