@@ -10,9 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from sparingly.serve.request_examples import command
-
 from building.tables import paragraph, section, table
+from sparingly.serve.request_examples import command
 
 Json = Mapping[str, Any]
 REFUSAL = "application/problem+json"

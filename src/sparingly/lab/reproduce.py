@@ -244,7 +244,7 @@ def table(records: Sequence[ClaimRecord]) -> Table:
     longest = max((len(record.id) for record in records), default=0)
     for column, least in (("claim", longest), ("verdict", 20), ("shown", 5)):
         view.add_column(column, no_wrap=True, min_width=least)
-    view.add_column("sharp/loose/vacuous", no_wrap=True)
+    view.add_column("sharp / loose / vacuous", min_width=7)
     view.add_column("source", overflow="ellipsis")  # shortened if there is no room
     for record in records:
         shown = sum(check.outcome == "shown" for check in record.evidence.checks)

@@ -88,8 +88,12 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         rows.append(f"<li><code>{parameter['name']}</code> ({parameter['in']}) {html.escape(about)}</li>")
     if "requestBody" in operation:
         rows.append(f"<li>takes {_link(operation['requestBody'])}</li>")
+    refusals = []
     for status, response in operation["responses"].items():
-        rows.append(f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>")
+        line = f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>"
+        (rows if int(status) < 400 else refusals).append(line)
+    known = ", ".join(status for status in operation["responses"] if int(status) >= 400)
+    rows.append(f"<li><details><summary>refusals: {known}</summary><ul>{''.join(refusals)}</ul></details></li>")
     return "".join([*rows, "</ul>"])
 
 
