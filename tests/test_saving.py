@@ -161,7 +161,7 @@ def edited(path, edit):
         (lambda d: d["learner"].update(arms=4), "belongs"),
         (lambda d: d["learner"].update(colour="red"), "colour"),
         (lambda d: d["rule"].update(type="os.system"), "not part of sparingly"),
-        (lambda d: d.update(memory=None), "does not hold together"),
+        (lambda d: d.update(memory=None), "is inconsistent"),
     ],
 )
 def test_a_file_that_does_not_hold_together_is_refused(saved, edit, reason):

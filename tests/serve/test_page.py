@@ -255,6 +255,7 @@ def test_a_phone_shows_status_and_reward_of_decisions(browser, url):
 def test_an_agent_without_decisions_shows_a_program_that_works(browser, url):
     agent = create(url, "unused", contexts=["code", 'a "chat"'], rewards={"low": 1, "high": 5})
     with visited(browser, url, "/#/agents/unused") as page:
+        expect(page.locator("pre.example")).to_contain_text("client.observe")
         program = page.locator("pre.example").inner_text()
         assert url in program and 'context="code"' in program
         exec(program, {})
