@@ -76,7 +76,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Compare five rules on ten alike arms, with few and with many asks, and against an adversary.
+    """Compare five rules on ten arms, with few and with many asks, and against an adversary.
 
     Example:
 
