@@ -40,9 +40,9 @@ are normal. Clopper and Pearson's test, and the one by the largest of all runs, 
 values have the interval of the test.
 
 The *margin* of a check is the factor between the bar and the measurement, taken from the end of the interval that is
-farther away; for a slope, the factor that the distance makes over the whole range. A constant that is wrong by less than
-this factor goes unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and *vacuous* beyond, or if
-nothing could pass its bar. Equalities, and amounts that are compared with 0, have no margin.
+farther away; for a slope, the factor that the distance makes over the whole range. A constant that is wrong by
+less than this factor goes unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and
+*vacuous* beyond, or if nothing could pass its bar. Equalities, and amounts that are compared with 0, have no margin.
 
 A true claim can still fail, if the data leave one of its checks open. That is the more likely, the closer the interval
 ends to the bar. `python -m benchmarks.claim_seeds` runs the quick claims with ten seeds and counts.

@@ -69,8 +69,9 @@ def margins(checks: Iterable[Check]) -> list[Text]:
     return [
         Text(),
         Text(
-            f"{found['sharp']} checks are sharp: they would notice a constant that is wrong by half. {found['loose']} are "
-            f"loose. {found['vacuous']} are vacuous: they could hardly fail, because the theory's bounds are wide."
+            f"{found['sharp']} checks are sharp: they would notice a constant that is wrong by half. "
+            f"{found['loose']} are loose. {found['vacuous']} are vacuous: they could hardly fail, because the theory's "
+            "bounds are wide."
         ),
     ]
 
