@@ -259,9 +259,8 @@ def learn(
 
     Parameters:
     - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`.
-    - `learner`: a class or function that makes a learner from `states`, `actions`, `horizon` and `rewards`.
-      `StationaryUCBVI` acts and asks step by step; `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` gives it the
-      range of returns.
+    - `learner`: makes a learner from `states`, `actions`, `horizon` and `rewards`: a class, or for instance
+      `functools.partial(sp.StationaryUCBVI, returns=(0, 1))`. `StationaryUCBVI` acts and asks step by step.
     - `rule`: decides which rewards to ask for.
     - `budget`: what may be spent; a budget that grows does so with every step.
     - `episodes`: how many episodes to play.

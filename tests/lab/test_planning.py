@@ -120,7 +120,7 @@ def test_small_budgets_lie_between_those_tried_too(budgets, budget):
 
 
 def test_answers_say_what_is_not_known():
-    assert "is not reached with 1,000 or less" in planning_report.answers(made((0.5, 0.6, 0.7)))[0]
+    assert "the largest budget tried, 1,000, is not enough" in planning_report.answers(made((0.5, 0.6, 0.7)))[0]
     assert "the smallest budget tried" in planning_report.answers(made((0.96, 0.97, 0.98)))[0]
     assert "feedback teaches this learner nothing" in planning_report.answers(made((0.5, 0.5, 0.5), 0.5, 0.5))[0]
     assert "needs a budget of about 32 asks" in planning_report.answers(made((0.90, 1.00, 1.00)))[0]

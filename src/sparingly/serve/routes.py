@@ -45,14 +45,7 @@ def routes(service: Service) -> Iterator[Route]:
         "DELETE", agent, service.delete_agent, "Delete an agent with all of its records", gives=contract.Deleted,
         query={"confirm": Query(text=True, about="The agent's name once more.")},
     )  # fmt: skip
-    yield Route(
-        "POST",
-        agent + "/pause",
-        service.post_pause,
-        "Pause an agent: it decides, but does not ask",
-        NoBody,
-        contract.Agent,
-    )
+    yield Route("POST", agent + "/pause", service.post_pause, "Pause asking", NoBody, contract.Agent)
     yield Route("POST", agent + "/resume", service.post_resume, "Resume asking", NoBody, contract.Agent)
     yield Route(
         "POST", agent + "/decisions", service.post_decision, "Make a decision", DecisionBody,
@@ -105,9 +98,7 @@ def routes(service: Service) -> Iterator[Route]:
 
 def _routes_of_the_service(service: Service) -> Iterator[Route]:
     """Operations that are not about an agent."""
-    yield Route(
-        "GET", "/v1/clock", service.get_clock, "Show the time, and whether the clock is held", gives=contract.Clock
-    )
+    yield Route("GET", "/v1/clock", service.get_clock, "The time, and whether the clock is held", gives=contract.Clock)
     yield Route(
         "POST", "/v1/clock/confirm", service.post_confirm, "Confirm a clock that has jumped ahead", ConfirmBody,
         contract.Clock, (409,),
