@@ -294,14 +294,14 @@ def test_the_command_leaves_a_report_a_figure_and_data(tmp_path, kind):
     arguments = ["plan", str(path), "--budgets", "5,20", "--runs", "2", "--jobs", "1", "--out", str(out), *columns]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, (done.output, done.exception)
-    assert "of always" in done.output and "Report:" in done.output
+    assert "asking always" in done.output and "Report:" in done.output
     text = (out / "report.md").read_text()
     assert "How many questions" in text and "Where the asks go" in text and "| uniform | 20 |" in text
     assert ("Against asking at random" in text) == (kind != "log")
     assert (out / "figure.png").stat().st_size > 10_000 and "<svg" in (out / "figure.svg").read_text()
     runs = pyarrow.parquet.read_table(out / "curve.parquet").to_pandas()
     assert len(runs) == 2 * (2 + 4 * 2) and (runs["spent"] <= runs["budget"])[runs["budget"].notna()].all()
-    assert (out / "policies.parquet").exists() == ("by other methods" in text) == (kind == "log")
+    assert (out / "policies.parquet").exists() == ("Off-policy estimates" in text) == (kind == "log")
     asks = pyarrow.parquet.read_table(out / "asks.parquet").to_pandas()
     assert set(asks["key"][asks["by"] == "context"]) == ({"context 0"} if kind == "classes" else {"a", "b"})
     assert set(asks["by"]) == {"time", "action", "context"}
