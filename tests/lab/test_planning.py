@@ -257,7 +257,7 @@ def test_policies_that_come_of_a_log_are_valued_by_several_methods():
         assert done.policies["asking never"][0][method].value == poor[method].value
     assert rich["dr"].effective > 500 and not done.notes
     text = planning_report.report(done, done.notes)
-    assert "by other methods" in text and f"| ExactMatching | 600 | {rich['replay'].value:.3f} ±" in text
+    assert "Off-policy estimates" in text and f"| ExactMatching | 600 | {rich['replay'].value:.3f} ±" in text
 
 
 def test_a_plan_says_where_a_log_says_little():

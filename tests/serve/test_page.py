@@ -258,7 +258,8 @@ def test_an_agent_without_decisions_shows_a_program_that_works(browser, url):
         expect(page.locator("pre.example")).to_contain_text("client.observe")
         program = page.locator("pre.example").inner_text()
         assert url in program and 'context="code"' in program
-        exec(program, {})
+        exec(program, names := {})
+        names["client"].close()
         expect(page.locator("table.decisions tbody tr")).to_have_count(1)
         expect(page.locator("pre.example")).to_be_hidden()
     assert call("GET", agent)[1]["answers"] == 1
