@@ -250,6 +250,8 @@ def test_a_phone_shows_status_and_reward_of_decisions(browser, url):
         for place in range(8):
             box = row.locator("> *").nth(place).bounding_box()
             assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+        heights = [row.locator("time, .badge").nth(place).evaluate("e => e.offsetHeight") for place in range(2)]
+        assert max(heights) < 30  # in one line each
 
 
 def test_an_agent_without_decisions_shows_a_program_that_works(browser, url):

@@ -88,7 +88,7 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         rows.append(f"<li><code>{parameter['name']}</code> ({parameter['in']}) {html.escape(about)}</li>")
     if "requestBody" in operation:
         rows.append(f"<li>takes {_link(operation['requestBody'])}</li>")
-    refusals = []
+    refusals: list[str] = []
     for status, response in operation["responses"].items():
         line = f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>"
         (rows if int(status) < 400 else refusals).append(line)
