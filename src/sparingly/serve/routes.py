@@ -37,7 +37,7 @@ def routes(service: Service) -> Iterator[Route]:
                "after": Query("", text=True, about="Where the last page ended: its `next`.")},
     )  # fmt: skip
     yield Route(
-        "PATCH", agent, service.patch_agent, "Change an agent's actions, contexts, rule or budget", ChangeBody,
+        "PATCH", agent, service.patch_agent, "Change actions, contexts, rule or budget of an agent", ChangeBody,
         contract.Agent,
     )  # fmt: skip
     yield Route("GET", agent, service.get_agent, "Show an agent", gives=contract.Agent)
