@@ -64,7 +64,7 @@ class LinearLearner(Parametric):
             raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
         if not 1e-6 <= self.length * self.length / self.ridge <= 1e8:
             raise InvalidInput(
-                f"length²/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
+                f"length²/ridge must lie between 1e-6 and 1e8, beyond that rounding errors dominate; it is "
                 f"{self.length * self.length / self.ridge:g}. Rescale the features, or change the ridge"
             )
         check_scale(self.scale)

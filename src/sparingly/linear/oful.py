@@ -41,11 +41,12 @@ def radius(learner: OFUL, rounds: int, log_det: float) -> float:
 
 @dataclass(frozen=True)
 class OFUL(LinearLearner, radius=radius):
-    """Optimism for linear rewards: each action comes with features x in ℝ^dim, its reward is ⟨x, θ⟩ plus noise.
+    """Optimism for linear rewards: an action has features x in ℝ^dim, and its reward is ⟨x, θ⟩ plus noise.
 
-    `noise` is σ (sub-Gaussian), `delta` the probability of being wrong, `ridge` is λ, `length` bounds every ‖x‖ (L),
-    `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale` multiplies the
-    exploration bonus and never touches the budget. `costs` (A,) is what asking about each action costs; None: 1.
+    `noise` is σ (sub-Gaussian), `delta` the probability that the intervals may fail with, and `ridge` is λ. `length`
+    bounds every ‖x‖ (L), `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale`
+    multiplies the exploration bonus and does not affect the budget. `costs` (A,) is the cost of asking about each
+    action; None means 1.
 
     >>> OFUL(dim=4).radius
     'determinant'

@@ -24,7 +24,7 @@ from sparingly.rules.pacing import take_score
 from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent, explain
 from sparingly.vectors import dot, multiply
 
-FITS = 64  # rows that are fitted again after an answer, at most,
+FITS = 128  # rows that are fitted again after an answer, at most,
 LATER = 8  # and in each round after that, until all have converged
 CALM = 1e-9  # pulls that change by less have converged
 EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide

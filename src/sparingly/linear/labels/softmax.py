@@ -142,7 +142,7 @@ class Softmax(LabelLearner, fit=fit):
             number(getattr(self, name), name, least=0.0, above=True)
         if not 1e-6 <= self.dim / self.ridge <= 1e8:
             raise InvalidInput(
-                f"dim/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
+                f"dim/ridge must lie between 1e-6 and 1e8, beyond that rounding errors dominate; it is "
                 f"{self.dim / self.ridge:g}. Change the ridge"
             )
         check_scale(self.scale)
