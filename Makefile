@@ -25,8 +25,10 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/ruff format --check .
 	@echo "== Types (mypy --strict)"
 	$(BIN)/mypy
-	@echo "== Tests (pytest, on all cores)"
-	$(BIN)/pytest -n auto
+	@echo "== Tests (pytest, on all cores), and two minutes of faults beside them (make soak has more)"
+	@mkdir -p build
+	@$(BIN)/python -m tests.serve.soak --seconds 120 > build/soak.txt 2>&1 & soak=$$!; $(BIN)/pytest -n auto; tests=$$?; \
+		wait $$soak; faults=$$?; cat build/soak.txt; exit $$((tests || faults))
 
 soak: $(VENV)/ready postgres
 	@echo "== Faults of many kinds on SQLite and PostgreSQL, and an audit (half an hour; make soak SOAK=60 for a minute)"

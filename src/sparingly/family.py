@@ -344,7 +344,7 @@ def fill(target: Any, values: Any) -> None:
     """Copy a restored array into its place, if it fits."""
     array = np.asarray(values)
     if array.shape != target.shape or (array.dtype != target.dtype and array.size):
-        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
+        raise UnreadableFile(f"an array has shape {array.shape}, but {target.shape} was expected")
     target[...] = array
 
 

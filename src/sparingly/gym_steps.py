@@ -116,7 +116,7 @@ def _play_many(env: VectorEnv, notes: Notes, start: int) -> None:
     """Several environments side by side. Those that begin anew by themselves take a step for it, or none."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     if mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
-        raise InvalidInput(f"environments side by side must begin anew by themselves, not {mode}")
+        raise InvalidInput(f"environments side by side must reset by themselves, not {mode}")
     observations, waits = env.reset(seed=start)[0], np.zeros(env.num_envs, dtype=bool)
     resting = int(notes.actions.start)
     while not notes.full:

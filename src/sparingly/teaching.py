@@ -1,6 +1,6 @@
-"""Answers that cost nothing: from a log, for decisions that nobody was asked about, or that tell of other actions too.
+"""Answers that cost nothing: from a log, volunteered by users, or about actions that were not asked about.
 
-They teach the learner, and rules count them where they ask what is known of a cell. The ledger counts asks only.
+The learner learns from them, and rules count them like answers. The ledger counts asks only.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Teachable:
 
     @locked
     def teach(self, action: Any, reward: Any, context: Any = None) -> None:
-        """Take in an answer that came for free: what an action was worth, in a context.
+        """Learn from an answer that the agent did not ask for: the reward of an action, in a context.
 
-        It costs nothing, and no decision has to be named: for feedback that users volunteer, and for what others have
-        measured. Every answer counts: do not pass one to `observe` as well. With features the context is the array
+        It is free and needs no decision: use it for feedback that users volunteer, and for what others have measured.
+        Do not pass the same answer to `observe` as well, or it counts twice. With features the context is the array
         (A, d), as for `decide`. Not for episodes.
         """
         self._teach_all([self._lesson(action, reward, context)])
 
     @locked
     def fit(self, actions: Sequence[Any], rewards: Sequence[Any], contexts: Sequence[Any] | None = None) -> None:
-        """Start from logged data: the actions that were taken, what they were worth, and in which contexts.
+        """Warm start: learn from logged actions, their rewards and their contexts. It spends nothing.
 
-        No budget is spent. Columns of a data frame will do. All of it is learnt or, if a row does not fit, nothing.
-        What an action is worth in a context is estimated from the rows with both: propensities are not needed.
+        Columns of a data frame will do. If one row is invalid, nothing is learnt. The reward of an action in a context
+        is estimated from the rows that have both, so propensities are not needed.
         """
         columns = [actions, rewards] if contexts is None else [actions, rewards, contexts]
         try:

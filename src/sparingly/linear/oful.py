@@ -44,11 +44,12 @@ def radius(learner: OFUL, rounds: int, log_det: float) -> float:
 
 @dataclass(frozen=True)
 class OFUL(LinearLearner, radius=radius):
-    """Optimism for linear rewards: each action comes with features x in ℝ^dim, its reward is ⟨x, θ⟩ plus noise.
+    """Optimism for linear rewards: an action has features x in ℝ^dim, and its reward is ⟨x, θ⟩ plus noise.
 
-    `noise` is σ (sub-Gaussian), `delta` the probability of being wrong, `ridge` is λ, `length` bounds every ‖x‖ (L),
-    `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale` multiplies the
-    exploration bonus and never touches the budget. `costs` (A,) is what asking about each action costs; None: 1.
+    `noise` is σ (sub-Gaussian), `delta` the probability that the intervals may fail with, and `ridge` is λ. `length`
+    bounds every ‖x‖ (L), `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale`
+    multiplies the exploration bonus and does not affect the budget. `costs` (A,) is the cost of asking about each
+    action; None means 1.
 
     >>> OFUL(dim=4).radius
     'determinant'
@@ -79,7 +80,7 @@ class OFUL(LinearLearner, radius=radius):
             raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
         if not 1e-6 <= self.length * self.length / self.ridge <= 1e8:
             raise InvalidInput(
-                f"length²/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
+                f"length²/ridge must lie between 1e-6 and 1e8, beyond that rounding errors dominate; it is "
                 f"{self.length * self.length / self.ridge:g}. Rescale the features, or change the ridge"
             )
         check_scale(self.scale)

@@ -67,7 +67,7 @@ class LinearSimulator(RoundSimulator):
         return (
             f"ExactMatching may never ask about actions that cost {dearest:g}: with features it promises that only "
             f"from a budget of {needed:,.0f} on, and here the budget ends at {end:,g}. Give that much, or use "
-            f"BalancedMatching(), whose free part asks about dear actions too (docs/paper.md, costs)"
+            f"BalancedMatching(), whose free part asks about expensive actions too (docs/paper.md, costs)"
         )
 
     @property

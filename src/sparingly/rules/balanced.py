@@ -226,15 +226,15 @@ class BalancedMatching(
     reason_for_row=reason_for_row,
     signal=signal,
 ):
-    """A reserve that no adversary can starve, and a free part that is spent where it does most good. The default.
+    """The default: a reserve that no adversary can starve, and a free part that is spent where it helps most.
 
-    `reserve` is ρ, the share of the budget that is spent as in exact matching: whatever happens, every cell or
-    direction gets what ExactMatching would give it under the budget ρB. The rest is free: it is asked for as it comes
-    in, in the rounds that are worth most. With a `horizon`, the number of rounds, a budget that is there from the start
-    is spread over them, for worlds that change; without one it is spent in the better half of the rounds.
+    `reserve` is ρ, the share of the budget that is spent as in exact matching. It guarantees every cell or direction
+    what ExactMatching would give it under the budget ρB. The rest is free: it is spent as it comes in, in the rounds
+    that are worth most. With a `horizon`, the number of rounds, a budget that is available from the start is spread
+    over all of them, for worlds that change. Without one, it is spent in the better half of the rounds.
     """
 
-    summary = "A reserve that no adversary can starve; the rest goes where it does most good. The default."
+    summary = "The default: a reserve that no adversary can starve, and a free part that is spent where it helps most."
 
     paced = True
     derived = ("end",)

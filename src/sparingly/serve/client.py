@@ -180,7 +180,7 @@ class Methods(Generic[Transport]):
         rule: Any = None,
         granted: float | None = None,
     ) -> Result[contract.Agent]:
-        """Change what an agent chooses from, its rule or its budget; what it has learnt stays. Repeating this is safe.
+        """Change the actions, contexts, rule or budget of an agent. What it has learnt stays. Repeating this is safe.
 
         `costs` are those of the added actions. `granted` raises the budget to so much in all. A retired action or
         context is never chosen again, and returns if it is added again.

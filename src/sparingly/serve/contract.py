@@ -128,7 +128,7 @@ class BudgetBody(Body, frozen=True):
 
 
 class Unanswered(Body, frozen=True):
-    """What becomes of an ask that nobody answers. It stays spent: a person was bothered.
+    """What happens to an ask that nobody answers. It stays spent, because a person was bothered.
 
     `close_after` seconds it leaves the list of open asks (null: never). An answer after that is kept and marked late;
     with `late` = "learn" the learner takes it in all the same, with "keep" it is kept for the log only.
@@ -139,7 +139,7 @@ class Unanswered(Body, frozen=True):
 
 
 class Rewards(Body, frozen=True):
-    """The scale on which people answer: `low` is worth nothing, `high` all (1 to 5 stars: low 1, high 5)."""
+    """The scale of the answers, from `low`, the worst, to `high`, the best (1 to 5 stars: low 1, high 5)."""
 
     low: Number = 0.0
     high: Number = 1.0
@@ -167,7 +167,7 @@ class AgentBody(Body, frozen=True):
 
 
 class ChangeBody(Body, frozen=True):
-    """What is to be different from now on; everything that was learnt stays. Sent again it changes nothing more.
+    """What to change; everything that was learnt stays. The same body again changes nothing more.
 
     Actions and contexts are named; a retired one is never chosen again, keeps its number and what is known of it, and
     returns if it is added again. `costs` are those of the added actions. `granted` raises the budget to so much in all.
@@ -196,7 +196,7 @@ class DecisionBody(Body, frozen=True):
 
 
 class FeedbackBody(Body, frozen=True):
-    """What the action was worth, on the agent's scale of rewards."""
+    """The reward of the action, on the agent's scale of rewards."""
 
     reward: Number
 
@@ -222,7 +222,7 @@ class ConfirmBody(Body, frozen=True):
 
 
 class NoBody(Body, frozen=True):
-    """Nothing has to be said."""
+    """An empty body."""
 
 
 # Responses.
@@ -245,7 +245,7 @@ class Budget(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What to do, and whether to ask what it was worth. It never changes: a retry gets the same."""
+    """What to do, and whether to ask for feedback on it. It never changes: a retry gets the same."""
 
     agent: str
     event_id: str
@@ -264,7 +264,7 @@ class Decision(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """A decision with what has become of it since."""
+    """A decision with its current status."""
 
     agent: str
     event_id: str
@@ -296,7 +296,7 @@ class EventList(Struct, frozen=True):
 
 
 class Feedback(Struct, frozen=True):
-    """An answer, as it was taken in."""
+    """An answer, as it was stored."""
 
     agent: str
     event_id: str
@@ -380,7 +380,7 @@ class Point(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """How the budget, the asks and the answers went, oldest first."""
+    """Budget, asks and answers over time, oldest first."""
 
     points: list[Point]
 
@@ -395,7 +395,7 @@ class Clock(Struct, frozen=True):
 
 
 class Deleted(Struct, frozen=True):
-    """An agent that is no more."""
+    """The name of an agent that was deleted."""
 
     deleted: str
 

@@ -73,7 +73,7 @@ class LiveAgent:
     _found: dict[str, DecisionRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._name(roster(self.record.body))
+        self._name(roster(self.record))
 
     def _name(self, known: Roster) -> None:
         """What the agent chooses from, by name."""
@@ -83,7 +83,7 @@ class LiveAgent:
     @classmethod
     def load(cls, record: AgentRecord, snapshot: tuple[int, str] | None = None) -> LiveAgent:
         """Load a stored agent as of the snapshot, or as it was created; `apply` brings it up to date."""
-        known = roster(record.body)
+        known = roster(record)
         body = known.body
         if snapshot is None:
             return cls(record, body, make_agent(known.first), chain=chain.start(record.name, record.created))
@@ -102,7 +102,7 @@ class LiveAgent:
             raise Damaged(record.name)
         self.chain = record.chain
         if record.body != self.record.body:
-            self._name(roster(record.body))
+            self._name(roster(record))
         self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
@@ -141,9 +141,7 @@ class LiveAgent:
                 if known.fingerprint != digest:
                     raise Conflict(f"the event_id {event_id} was used before for another decision; choose a new one")
                 return known
-        if not self.body.linear and context in self.roster.retired_contexts:
-            name = (self.body.contexts or [])[context]
-            raise Unprocessable(f"the context {name!r} was retired; PATCH the agent with add_contexts to bring it back")
+        self._check_offer(context)
         granted, accrued = self._granted_by_now(self.record.decisions + 1)
         self.agent.ledger.granted_units = granted
         try:
@@ -173,6 +171,16 @@ class LiveAgent:
             record.gain = note if status == "held" and note else None
         self._new[record.event_id] = self._sealed(record)
         return record
+
+    def _check_offer(self, context: Any) -> None:
+        """Refuse a new decision about what there is not any more, or not yet. Retries of old ones get their answer."""
+        actions = self.body.actions
+        if self.body.linear:
+            if actions is not None and len(context) != len(actions):
+                raise Unprocessable(f"features have {len(context)} rows, but there are {len(actions)} actions")
+        elif context in self.roster.retired_contexts:
+            name = (self.body.contexts or [])[context]
+            raise Unprocessable(f"the context {name!r} was retired; PATCH the agent with add_contexts to bring it back")
 
     def _sealed(self, record: Record) -> Record:
         """A new record with its checksum, which is the agent's now too."""
@@ -433,9 +441,6 @@ class LiveAgent:
                 raise Unprocessable(
                     "this agent decides by `features`, a row of numbers for each action, and no `context`"
                 )
-            actions = self.body.actions
-            if actions is not None and len(wanted.features) != len(actions):
-                raise Unprocessable(f"features have {len(wanted.features)} rows, but there are {len(actions)} actions")
             if len({len(row) for row in wanted.features}) > 1:
                 raise Unprocessable("all rows of the features must have the same length")
             return wanted.features, msgspec.json.encode(wanted.features).decode()

@@ -123,18 +123,19 @@ def simulate(
     """Run a learner and a rule on a problem under a budget, `runs` times, and record regret and asks.
 
     Parameters:
-    - `problem`: the world, one of `problems` or your own.
-    - `learner`: what chooses the actions.
-    - `rule`: what decides whether to ask.
+    - `problem`: one of `problems`, or your own.
+    - `learner`: chooses the actions.
+    - `rule`: decides whether to ask.
     - `budget`: a number, or one of `budgets`, adversaries included.
-    - `rounds`: how long a run is.
-    - `runs`: how many runs there are.
-    - `seed`: with one seed all learners and rules meet the same contexts, budgets and noise.
+    - `rounds`: the length of a run.
+    - `runs`: the number of runs.
+    - `seed`: with the same seed, all learners and rules meet the same contexts, budgets and noise.
     - `checkpoints`: how many rounds to record at most, or which ones.
     - `spacing`: how the recorded rounds are spaced.
     - `jobs`: how many threads to use. The results do not depend on it.
     - `progress`: whether to show a bar; None shows one in a terminal.
-    - `path`: for tests of the simulator: "plain" plays every round, "agent" on an Agent in Python; all are equal.
+    - `path`: for tests of the simulator: "plain" plays every round, "agent" uses an Agent in Python. The results are
+      the same.
 
     Returns: regret, asks, spending and budget of each run at the recorded rounds.
 

@@ -45,7 +45,7 @@ class Simulator(ABC):
         """Refuse what is no learner or no rule, and worlds that wait for each other."""
         waits = self.source.watches_budget and not isinstance(self.source, contexts.Adaptive)
         if waits and self.budget.watches_contexts:
-            raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
+            raise InvalidInput("the contexts depend on the budget and the budget on the contexts")
         if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.contexts:
             raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.contexts - 1}")
         check_parts(self.learner, self.rule, self.costs)
@@ -179,7 +179,7 @@ def check_block(contexts: Any, count: int, most: int) -> Integers:
     """The contexts of a block of rounds, if a source of one's own has made them right."""
     block = np.asarray(contexts)
     if block.shape not in ((1,), (count,)) or not np.issubdtype(block.dtype, np.integer):
-        raise InvalidInput(f"contexts for {count} rounds must be so many whole numbers, or one; not {block!r}")
+        raise InvalidInput(f"contexts for {count} rounds must be {count} whole numbers, or one; not {block!r}")
     if block.min() < 0 or block.max() >= most:
         raise InvalidInput(f"a context is {block.min()} or {block.max()}; they must lie in 0 … {most - 1}")
     return block.astype(np.int64, copy=False)
