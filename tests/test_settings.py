@@ -95,7 +95,7 @@ def test_the_layers_of_a_setting_are_in_its_folder():
 def test_what_another_setting_has_is_told_by_name(view):
     agent = sp.Agent(sp.UCB1(2), budget=1, seed=0)
     with pytest.raises(
-        sp.InvalidInput, match=rf"`{view}` is not for UCB1; agents of (OFUL|UCBVI, ULCVI and StationaryUCBVI) have it"
+        sp.InvalidInput, match=rf"`{view}` is not for UCB1; agents of (OFUL, Logistic and LinTS|UCBVI, ULCVI and StationaryUCBVI) have it"
     ):
         getattr(agent, view)
 
