@@ -67,6 +67,7 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
+	$(BIN)/python -m benchmarks.labels
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
 bench-steps: $(VENV)/ready

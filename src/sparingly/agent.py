@@ -380,6 +380,9 @@ class Agent(Roster, Stepping, Teachable):
         """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
         if (reward is not None) + (label is not None) + (rewards is not None) > 1:
             raise InvalidInput("give one of reward, label and rewards, not several")
+        if self._family.takes_labels:
+            self._family.learn_label(ticket, self._label(label, rewards))
+            return
         found = self._rewards_of_all(ticket, label, rewards)
         own = [value for other, value in found if other == ticket]
         if not own:

@@ -198,6 +198,7 @@ class BaseFamily:
     views: ClassVar[tuple[str, ...]]  # what an Agent can be asked about
     instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
     fixed: ClassVar[str]  # why actions and contexts can neither be added nor retired
+    takes_labels: ClassVar[bool] = False  # whether an answer can name the right action, and no more
     retired: dict[str, frozenset[int]]  # actions and contexts, by their numbers
     state: ClassVar[tuple[str, ...]] = ("learner", "rule", "words", "python")  # what a copy needs
     compiled: ClassVar[dict[str, Callable[..., Any]]]  # the functions that an agent calls, by the attribute's name

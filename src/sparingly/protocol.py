@@ -66,6 +66,7 @@ class Row(NamedTuple):
     cheapest: int  #: the least cost of asking that is not 0, over all actions, in millionths
     dearest: int  #: the largest cost of asking, in millionths
     least: float  #: with fewer asks than this, exact matching promises nothing
+    patience: float  #: rounds over which a pace spends what is waiting, on top of what comes in
 
 
 class Step(NamedTuple):

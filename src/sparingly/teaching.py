@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sparingly.errors import InvalidInput
 from sparingly.naming import Names
@@ -64,13 +64,25 @@ class Teachable:
         """An action by its number; the family says whether there is one."""
         return action if self._actions is None else self._actions.index(action)
 
+    def _label(self, label: Any, rewards: Any) -> int:
+        """The number of the right action: given, or the only one that is worth 1."""
+        if label is None:
+            values = self._by_action(rewards) if isinstance(rewards, Mapping) else rewards
+            return cast(int, self._family.label_from([0 if v is None else v for v in values]))
+        return self._right_action(label, self._family.shape[1])
+
+    def _right_action(self, label: Any, actions: int) -> int:
+        """The number of the action that a label names."""
+        right = self._action_number(label)
+        if type(right) is bool or right not in range(actions):
+            raise InvalidInput(f"label must be an action, 0 … {actions - 1}, not {shown(label)}")
+        return int(right)
+
     def _rewards_of_all(self, ticket: Any, label: Any, rewards: Any) -> list[tuple[Any, float]]:
         """The rewards of all actions where a decision was made: given, or 1 for the one that `label` names."""
         tickets = self._family.others(ticket)
         if label is not None:
-            right = self._action_number(label)
-            if type(right) is bool or right not in range(len(tickets)):
-                raise InvalidInput(f"label must be an action, 0 … {len(tickets) - 1}, not {shown(label)}")
+            right = self._right_action(label, len(tickets))
             return [(other, float(a == right)) for a, other in enumerate(tickets)]
         named = self._by_action(rewards) if isinstance(rewards, Mapping) else rewards
         if isinstance(named, str) or not hasattr(named, "__len__") or len(named) != len(tickets):

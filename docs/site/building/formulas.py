@@ -72,6 +72,40 @@ FORMULAS: Mapping[str, Formulas] = {
             r" + \sqrt{\lambda}\,D\right)",
         ),
     ),
+    "Logistic": (
+        (
+            "The probability of a yes, with the penalty λ/8 on the square of θ:",
+            r"P(1 \mid x) = \mu(\langle x, \theta\rangle), \qquad \mu(u) = \frac{1}{1 + e^{-u}}",
+        ),
+        (
+            "A bonus for directions in which the likelihood is flat:",
+            r"\text{index}_t(x) = \langle x, \hat\theta\rangle + \text{scale}\cdot l_t\,{\lVert x\rVert}_{V^{-1}},"
+            r" \qquad V = \lambda I + \sum_i 4\mu'(\langle x_i, \hat\theta\rangle)\, x_i x_i^{\top}",
+        ),
+        (
+            "The radius:",
+            r"l_t = \max\left(1,\ 2\sqrt{\log\frac{\det V}{\lambda^d} + 2\log\frac{1}{\delta}}"
+            r" + \sqrt{\lambda}\,D\right)",
+        ),
+    ),
+    "LinTS": (
+        (
+            "It draws θ from what is believed of it, and plays the row with the largest ⟨x, θ⟩. V, θ̂ and l are OFUL's:",
+            r"\theta \sim \mathcal{N}\left(\hat\theta,\ \frac{(\text{scale}\cdot l_t)^2}{d}\,V^{-1}\right)",
+        ),
+    ),
+    "Softmax": (
+        (
+            "The probability of each class, with the penalty λ/2 on the squares of the weights:",
+            r"P(k \mid x) = \frac{e^{\langle z, w_k\rangle}}{\sum_j e^{\langle z, w_j\rangle}},"
+            r" \qquad z = \frac{\sqrt{d}}{L}\,x",
+        ),
+        (
+            "One width for all classes. A round is worth an ask while the two best scores are less than that apart:",
+            r"\text{width}_t(x) = 2\cdot\text{scale}\cdot{\lVert z\rVert}_{V^{-1}}, \qquad"
+            r" V = \lambda I + \sum_i z_i z_i^{\top}",
+        ),
+    ),
     "UCBVI": (
         _PLANS,
         _REWARD,

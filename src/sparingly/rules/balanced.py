@@ -16,7 +16,7 @@ from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question
 from sparingly.reasons import ASKED, FREE, RESERVED, WAITING, is_ask
 from sparingly.rules.exact import exact_bar
-from sparingly.rules.pacing import reason_to_spend
+from sparingly.rules.pacing import PATIENCE, reason_to_spend
 from sparingly.rules.rule import Rule
 from sparingly.validation import number, whole
 
@@ -85,7 +85,7 @@ def reason_for_cell(rule: BalancedMatching, question: Question) -> int:
     if question.asked < kappa_now(rule, question):
         return RESERVED
     free = units.granted + question.pace.state[0].ahead - cells_reserve(rule, question)
-    reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question))
+    reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question), PATIENCE)
     return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
 
 
@@ -203,7 +203,7 @@ def reason_for_row(rule: BalancedMatching, question: Question) -> int:
         return RESERVED
     free = units.granted - rows_reserve(rule, question)
     left = free - (units.spent - question.pace.state[0].reserved)
-    return reason_to_spend(question, free, left, rounds_left(rule, question))
+    return reason_to_spend(question, free, left, rounds_left(rule, question), question.row.patience)
 
 
 @inlined

@@ -250,9 +250,13 @@ class Methods(Generic[Transport]):
         return self._call("POST", where, contract.Decision, body, id=("event_id", body["event_id"]))
 
     @Single
-    def observe(self, agent: str, event_id: str, reward: float) -> Result[contract.Feedback]:
-        """Report the reward of a decision, on the agent's scale. Repeating this is safe."""
-        body = {"reward": number(reward, "reward")}
+    def observe(
+        self, agent: str, event_id: str, reward: float | None = None, *, label: str | int | None = None
+    ) -> Result[contract.Feedback]:
+        """Report the reward of a decision, on the agent's scale, or which action was right. Repeating this is safe."""
+        if (reward is None) == (label is None):
+            raise InvalidInput("give either the reward of the action, or label=…, the action that was right")
+        body: Json = {"label": label} if reward is None else {"reward": number(reward, "reward")}
         return self._call("POST", event_path(agent, event_id, "feedback"), contract.Feedback, body)
 
     @Single

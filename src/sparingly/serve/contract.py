@@ -46,7 +46,7 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
 
 # Learners and rules are bodies with a `type`, made from the registries: one for each that works without episodes.
 
-ELSEWHERE = {"arms", "contexts", "costs"}  # parameters that the body of the agent has
+ELSEWHERE = {"arms", "classes", "contexts", "costs"}  # parameters that the body of the agent has
 LIMITS: dict[str, Any] = {  # of parameters by their names; others are numbers, or whole numbers ≥ 0
     "alpha": Annotated[float, Meta(gt=0.0, le=1e6)],
     "beta": Annotated[float, Meta(ge=0.0, le=1.0)],
@@ -83,7 +83,12 @@ def body_of(part: Any, **constants: Any) -> type[Body]:
 
 
 LEARNERS = {
-    learner.__name__: body_of(learner, setting=learner.setting)
+    learner.__name__: body_of(
+        learner,
+        setting=learner.setting,
+        shares_input="classes" in learner.__annotations__,
+        yes_or_no=getattr(learner, "yes_or_no", True),
+    )
     for learner in learners.LEARNERS
     if learner.setting != "episodic"
 }
@@ -165,6 +170,16 @@ class AgentBody(Body, frozen=True):
         """Whether decisions come with features, rather than contexts."""
         return bool(self.learner.setting == "linear")
 
+    @property
+    def shares_input(self) -> bool:
+        """Whether the features are one row, for all actions."""
+        return bool(self.learner.shares_input)
+
+    @property
+    def scales(self) -> bool:
+        """Whether the learner takes rewards as they lie between `low` and `high`, from 0 to 1."""
+        return bool(self.learner.yes_or_no)
+
 
 class ChangeBody(Body, frozen=True):
     """What to change; everything that was learnt stays. The same body again changes nothing more.
@@ -196,9 +211,14 @@ class DecisionBody(Body, frozen=True):
 
 
 class FeedbackBody(Body, frozen=True):
-    """The reward of the action, on the agent's scale of rewards."""
+    """The reward of the action, on the agent's scale of rewards; or the action that would have been right.
 
-    reward: Number
+    All actions learn from a `label`, for the price of one ask: it is worth `high`, all others `low`. With features of
+    their own for each action there are rewards only.
+    """
+
+    reward: Number | UnsetType = UNSET
+    label: Label | Annotated[int, Meta(ge=0, le=MOST_ACTIONS)] | UnsetType = UNSET
 
 
 class GrantBody(Body, frozen=True):

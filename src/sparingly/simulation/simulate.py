@@ -18,9 +18,11 @@ from sparingly.budgets import Budget, as_budget
 from sparingly.episodic.simulator import EpisodicSimulator
 from sparingly.errors import BudgetWarning, InvalidInput, MissingExtra
 from sparingly.ledger import in_amounts
+from sparingly.linear.labels.simulator import LabelSimulator
 from sparingly.linear.simulator import LinearSimulator
 from sparingly.numba_support import notice
 from sparingly.problems.episodic import Episodic
+from sparingly.problems.labels import Labels
 from sparingly.problems.linear import Linear
 from sparingly.protocol import Problem, QueryRule
 from sparingly.randomness import seed_sequence
@@ -107,7 +109,7 @@ def student(freedom: int) -> float:
 
 
 def simulate(
-    problem: Problem | Linear | Episodic,
+    problem: Problem | Linear | Labels | Episodic,
     learner: AnyLearner,
     rule: Rule | QueryRule,
     budget: float | Budget,
@@ -178,7 +180,7 @@ def simulate(
 
 
 _loaded: set[Any] = set()  # the loops whose compiled code this process has used
-SIMULATORS: tuple[type[Simulator], ...] = (EpisodicSimulator, LinearSimulator, TabularSimulator)
+SIMULATORS: tuple[type[Simulator], ...] = (EpisodicSimulator, LinearSimulator, LabelSimulator, TabularSimulator)
 
 
 def make_simulator(problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> Simulator:

@@ -128,6 +128,10 @@ class RoundSimulator(Simulator):
     def answer(self, context: Any, action: int, keys: NDArray[np.uint64], asked: Integers) -> float:
         """The answer to an ask, given how often each cell was asked for before."""
 
+    def tell(self, agent: Any, decision: Any, answer: float) -> None:
+        """Give an agent the answer to its ask."""
+        agent.observe(decision.id, answer)
+
     @abstractmethod
     def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
         """The randomness of the answers of one run."""
@@ -151,7 +155,7 @@ class RoundSimulator(Simulator):
             if decision.ask:
                 reward = self.answer(context, decision.action, noise, asked)
                 asked[self.cell(context, decision.action)] += 1
-                agent.observe(decision.id, reward)
+                self.tell(agent, decision, reward)
             if is_due_now(record, mark, t):
                 write_now(record, mark, self.regret(record, losses), int(asked.sum()), agent.ledger.account)
                 mark += 1
