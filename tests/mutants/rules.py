@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "pacing/savings-lie-idle", "pacing", "rules/pacing.py",
-        "share = (rate + left / (PATIENCE if rounds_left == math.inf else rounds_left)) / cost",
+        "share = (rate + left / (patience if rounds_left == math.inf else rounds_left)) / cost",
         "share = rate / cost",
         "what was not spent in earlier rounds is never spent",
         (f"{BALANCED}::test_which_rounds_the_free_part_pays_for",),
