@@ -67,11 +67,13 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.arms
 	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
+	$(BIN)/python -m benchmarks.labels
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
 bench-steps: $(VENV)/ready
-	@echo "== One model for all steps in eleven environments, against Q-learning and UCBVI; an hour and more"
+	@echo "== One model for all steps in eleven environments, against Q-learning and UCBVI, and in large ones; an hour and more"
 	$(BIN)/python -m benchmarks.stationary
+	$(BIN)/python -m benchmarks.large
 
 OLD ?= HEAD
 
@@ -108,6 +110,7 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
 	$(BIN)/python docs/figures/parts.py
+	$(BIN)/python docs/figures/environments.py
 
 gallery: $(VENV)/ready
 	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"

@@ -22,7 +22,21 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import KLUCB, LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI, EpsilonGreedy, StationaryUCBVI, Thompson
+from sparingly.learners import (
+    KLUCB,
+    LEARNERS,
+    MOSS,
+    OFUL,
+    UCB1,
+    UCBVI,
+    ULCVI,
+    EpsilonGreedy,
+    LinTS,
+    Logistic,
+    Softmax,
+    StationaryUCBVI,
+    Thompson,
+)
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
@@ -75,9 +89,10 @@ else:
 __all__ = [
     "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
     "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
-    "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
+    "Greedy", "InvalidInput", "Learner", "Ledger", "LinTS", "Logistic", "Matching", "MigrationWarning",
+    "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule",
-    "ServiceError", "Simulation", "SparinglyError", "StationaryUCBVI", "Thompson", "Unauthorized",
+    "ServiceError", "Simulation", "Softmax", "SparinglyError", "StationaryUCBVI", "Thompson", "Unauthorized",
     "Unavailable", "UnknownDecision",
     "UnreadableFile", "__version__", "budgets", "compiled", "contexts", "features", "problems", "simulate",
     "theory",

@@ -1,4 +1,4 @@
-"""Mutants of the learners that are not the paper's, and of answers that cost nothing."""
+"""Mutants of the learners that are not the paper's, of answers that cost nothing, and of agents that threads share."""
 
 from __future__ import annotations
 
@@ -75,5 +75,11 @@ MUTANTS = (
         'if m.counts["taught"].any() else {}', "if m.counts is None else {}",
         "a saved agent does not remember what it was taught",
         (f"{TEACHING}::test_what_was_taught_is_saved_and_weighs_as_an_answer",),
+    ),
+    Mutant(
+        "threads/decide-unlocked", "ledger", "agent.py",
+        "with self._lock:  # as `locked`", "if self._lock:  # as `locked`",
+        "two threads may decide at the same time: decisions get the same id",
+        ("test_naming.py::test_threads_share_an_agent",), compiled=True,
     ),
 )  # fmt: skip

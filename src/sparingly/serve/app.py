@@ -410,7 +410,7 @@ class Service:
         name, event_id = request.parts[2], _event_id(request)
 
         def work(batch: Batch) -> contract.Feedback:
-            return views.feedback(name, batch.live_agent(name).observe(event_id, body.reward + 0.0))
+            return views.feedback(name, batch.live_agent(name).answer(event_id, body))
 
         return bare_json_response(await self._submit(request, work, event_id=event_id))
 

@@ -79,6 +79,8 @@ class Change:
                 "with features, actions are the rows of each decision, and the rule is fixed: only names of actions "
                 "can be added. Without `actions` an agent takes any number of rows"
             )
+        if before.body.shares_input and wanted.add_actions:
+            raise Unprocessable("with labels the classes are fixed from the start: make a new agent for more of them")
         costs = wanted.costs if wanted.costs is not None else [None] * len(wanted.add_actions)
         if len(costs) != len(wanted.add_actions):
             raise Unprocessable("costs must be those of add_actions: as many numbers as names")

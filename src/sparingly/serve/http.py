@@ -130,7 +130,7 @@ class Request:
         if self._repeated:
             times = sum(key == name for key, _ in self._raw_headers)
             if times > 1:
-                raise BadRequest(f"the header {name.decode()} stands there {times} times")
+                raise BadRequest(f"the header {name.decode()} was sent {times} times")
         return self._headers.get(name)
 
     def query(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Request:
                 known = ", ".join(self.route.query) or "none"
                 raise Unprocessable(f"there is no query parameter {name[:80]!r} here; those are: {known}")
             if name in seen:
-                raise Unprocessable(f"the query parameter {name} stands there twice")
+                raise Unprocessable(f"the query parameter {name} was given twice")
             seen.add(name)
             values[name] = self.route.query[name].value(name, given)
         return values
