@@ -16,7 +16,7 @@ MUTANTS = (
         ("constants/features", "oful/budget", "oful/regret"),
     ),
     Mutant(
-        "oful/doubt-dropped", CONSTANT, "linear/oful.py",
+        "oful/doubt-dropped", CONSTANT, "linear/learner.py",
         "return -2.0 * math.log(self.delta)", "return 0.0",
         "the radius from the determinant has no 2 log(1/δ)",
         (DIRECT,), ("constants/features", "oful/budget", "oful/regret", "ours/exact-linear"),

@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "softmax/ask-uncounted", "ledger", "linear/labels/round.py",
-        "    return a, count(m, m.z, question, wanted)", "    return a, count(m, m.y, question, wanted)",
+        "ending = count(m, m.z, question, wanted)", "ending = count(m, m.y, question, wanted)",
         "the ellipsoid grows by another row than the one that was asked about",
         (f"{LABELS}::test_the_widths_are_those_of_a_direct_solve",),
     ),
