@@ -55,6 +55,7 @@ def test_agents_saved_by_0_1_0_go_on_as_they_would_have(name):
     assert getattr(agent.rule, "explore", "always") == "always"
     before, now = json.loads(path.read_text()), json.loads(dumps(agent))
     for part in (before, now):
+        assert part["learner"].pop("forget", 0.0) == 0.0
         assert (part.pop("version"), part["rule"].pop("explore", "always"), len(part.pop("checksum"))) in MADE_BY
     without_notes(before)
     assert now == before

@@ -46,13 +46,14 @@ MUTANTS = (
     ),
     Mutant(
         "lessons/rules-do-not-count-them", "exploring", "tabular/round.py",
-        "return int(m.counts[cell].asked + m.counts[cell].taught)", "return int(m.counts[cell].asked)",
+        "answers, tries = counts.answered + counts.taught, counts.asked + counts.taught",
+        "answers, tries = counts.answered + counts.taught, counts.asked",
         "rules ask about a cell as if nothing had been taught",
         (f"{TEACHING}::test_exact_matching_asks_less_about_what_it_was_taught",),
     ),
     Mutant(
         "lessons/means-of-asks", "exploring", "tabular/round.py",
-        "answers = counts.answered + counts.taught\n    n =", "answers = counts.answered\n    n =",
+        "answers, tries = counts.answered + counts.taught, counts", "answers, tries = counts.answered, counts",
         "a lesson does not weigh as an answer",
         (f"{TEACHING}::test_what_was_taught_is_saved_and_weighs_as_an_answer",),
     ),

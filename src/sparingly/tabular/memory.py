@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,9 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     hopeful=np.int64,  # 1 if an average has one answer more, a 1
     bounded=np.int64,  # 1 if the learner names an interval of its own
     samples=np.int64,  # 1 if the learner chooses at random
+    answers_only=np.int64,  # 1 if its offset is of answers, not of asks
     unknown=np.float64,  # the average of an arm without answers
+    fading=np.float64,  # log(1 − forget); 0 if the learner forgets nothing
     total_cost=np.int64,  # C, in millionths
     changed=np.int64,  # 1 once actions or contexts were added or retired
     decisions=np.int64,  # made so far
@@ -58,9 +61,21 @@ SHARES = record(  # of the budget, once actions or contexts were added or retire
     under=np.int64,  # Σ c over those with n⁰ ≤ floor: what one more ask about each of them takes
     next=np.int64,  # the least n⁰ above the floor; FAR if there is none
 )
+FADED = record(  # of one cell, if the learner forgets: sums in which older rounds weigh less, as of round `since`
+    asked=np.float64,  # asks
+    heard=np.float64,  # answers, with and without an ask
+    taught=np.float64,  # answers that came without an ask
+    since=np.int64,
+)
+VISITS = record(rounds=np.float64, since=np.int64)  # of one context, if the learner forgets
+PURSE = record(  # if the learner forgets: see forgetting.py
+    costs=np.float64,  # Σ c·n^q over the live cells, in millionths, as of round `since`
+    since=np.int64,
+    uneven=np.int64,  # 1 if cells may be ahead of the others
+)
 FAR = 2**62
-HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS, SHARES_WORDS = (
-    t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE, SHARES)
+HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS, SHARES_WORDS, FADED_WORDS, VISITS_WORDS, PURSE_WORDS = (
+    t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE, SHARES, FADED, VISITS, PURSE)
 )
 
 
@@ -81,6 +96,9 @@ class Memory(NamedTuple):
     counts: Any  # (M,) of COUNTS
     shares: Any  # (1,) of SHARES once cells were added or retired, (0,) before
     before: Integers  # (M,) n⁰, the asks up to the last such change; (0,) before
+    faded: Any  # (M,) of FADED if the learner forgets, else (0,)
+    visits: Any  # (S,) of VISITS if it does
+    purse: Any  # (1,) of PURSE if it does
     estimates: Any  # (M,) of ESTIMATE
     levels: Floats  # (S,) of the policy that was kept last
     policy: Words  # (4·M + S,) estimates and levels as one block: what Greedy keeps
@@ -103,7 +121,11 @@ def look(words: Words, own: Any) -> Memory:
     counts = clock + 1 + contexts
     shares = counts + COUNTS_WORDS * cells
     before = shares + SHARES_WORDS * head[0].changed
-    estimates = before + cells * head[0].changed
+    forgets = int(head[0].fading != 0.0)
+    faded = before + cells * head[0].changed
+    visits = faded + FADED_WORDS * cells * forgets
+    purse = visits + VISITS_WORDS * contexts * forgets
+    estimates = purse + PURSE_WORDS * forgets
     levels = estimates + ESTIMATE_WORDS * cells
     reservoir = levels + contexts
     return Memory(
@@ -117,7 +139,10 @@ def look(words: Words, own: Any) -> Memory:
         words[clock:counts],
         words[counts:shares].view(COUNTS),
         words[shares:before].view(SHARES),
-        words[before:estimates],
+        words[before:faded],
+        words[faded:visits].view(FADED),
+        words[visits:purse].view(VISITS),
+        words[purse:estimates].view(PURSE),
         words[estimates:levels].view(ESTIMATE),
         floats[levels:reservoir],
         words[estimates:reservoir],
@@ -142,15 +167,18 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
     size = HEAD_WORDS + ACCOUNT_WORDS + 1 + pair.learner_numbers.size + pair.rule_numbers.size + 1 + contexts
     scores = SCORES if pair.paced and contexts > 1 and not pair.python_learner else 0
     size += PACE_WORDS + scores + changed * (SHARES_WORDS + cells)
+    known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
+    if known.forget > 0.0:
+        size += FADED_WORDS * cells + VISITS_WORDS * contexts + PURSE_WORDS
     words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
-    known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
     hopeful = pair.exploits and known.hopeful  # who explores by asks tries every arm first
     unknown = max(known.unknown, 1.0) if hopeful else known.unknown
     words[:HEAD_WORDS].view(HEAD)[0] = (
         contexts, arms, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight,
-        hopeful, "bounds" in known.functions, "sample" in known.functions, unknown, units.sum(), changed, 0,
+        hopeful, "bounds" in known.functions, "sample" in known.functions, known.answers_only, unknown,
+        math.log1p(-known.forget), units.sum(), changed, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers
