@@ -22,7 +22,19 @@ from sparingly.errors import (
     UnknownDecision,
     UnreadableFile,
 )
-from sparingly.learners import KLUCB, LEARNERS, MOSS, OFUL, UCB1, UCBVI, ULCVI, EpsilonGreedy, StationaryUCBVI, Thompson
+from sparingly.learners import (
+    KLUCB,
+    LEARNERS,
+    MOSS,
+    OFUL,
+    UCB1,
+    UCBVI,
+    ULCVI,
+    BettingUCB,
+    EpsilonGreedy,
+    StationaryUCBVI,
+    Thompson,
+)
 from sparingly.ledger import Ledger
 from sparingly.numba_support import compiled
 from sparingly.protocol import Decision, EpisodeLearner, FeatureLearner, Learner, Problem, QueryRule, Question
@@ -73,7 +85,8 @@ else:
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
+    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BettingUCB",
+    "BudgetWarning",
     "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
     "Greedy", "InvalidInput", "Learner", "Ledger", "Matching", "MigrationWarning", "MissingExtra", "Never",
     "NotAwaited", "NotFound", "PaperMatching", "Problem", "QueryRule", "Question", "Refused", "Rule",

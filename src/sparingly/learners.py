@@ -1,5 +1,5 @@
-"""All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL, for episodes
-UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
+"""All learners of this library: for arms UCB1, MOSS, KLUCB, BettingUCB, Thompson and EpsilonGreedy, for features OFUL,
+for episodes UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -13,6 +13,7 @@ from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.ulcvi import ULCVI
 from sparingly.linear.learners import LEARNERS as LINEAR
 from sparingly.linear.oful import OFUL
+from sparingly.tabular.betting import BettingUCB
 from sparingly.tabular.epsilon_greedy import EpsilonGreedy
 from sparingly.tabular.klucb import KLUCB
 from sparingly.tabular.learners import LEARNERS as TABULAR
@@ -30,6 +31,7 @@ __all__ = [
     "UCB1",
     "UCBVI",
     "ULCVI",
+    "BettingUCB",
     "EpsilonGreedy",
     "StationaryUCBVI",
     "Thompson",

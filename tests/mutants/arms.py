@@ -84,8 +84,8 @@ MUTANTS = (
     ),
     Mutant(
         "arms/no-half-answer", "exploring", "tabular/round.py",
-        "(total + 0.5) / (answers + 1.0)",
-        "total / max(answers, 1)",
+        "+ 0.5) / (answers + weight + 1.0)",
+        ") / max(answers + weight, 1.0)",
         "the best estimate is the mean without the half: one lucky answer beats many good ones",
         ("tabular/test_learners.py::test_estimates_by_hand",), ("ours/explore-asked",),
     ),

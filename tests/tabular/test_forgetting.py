@@ -1,4 +1,4 @@
-"""Learners that forget: sums by hand from the whole history, the budget under attack, every path, worlds that change."""
+"""Learners that forget: sums by hand from all of the history, the budget under attack, every path, changes."""
 
 from __future__ import annotations
 
@@ -355,7 +355,8 @@ def rounds_to_recover(learner, rule, seed: int, change: int = 20_000) -> tuple[f
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.BalancedMatching()], ids=str)
 @pytest.mark.parametrize(
-    "learner", [sp.UCB1(3, scale=0.3), sp.MOSS(3, scale=0.3), sp.KLUCB(3, scale=0.5), sp.Thompson(3), sp.EpsilonGreedy(3)],
+    "learner",
+    [sp.UCB1(3, scale=0.3), sp.MOSS(3, scale=0.3), sp.KLUCB(3, scale=0.5), sp.Thompson(3), sp.EpsilonGreedy(3)],
     ids=lambda v: type(v).__name__,
 )  # fmt: skip
 def test_after_a_change_it_recovers_in_a_tenth_of_the_rounds(learner, rule):

@@ -276,7 +276,7 @@ class TabularFamily(BaseFamily):
         return self.counted("taught")
 
     def means(self) -> Floats:
-        """The mean answer of each cell, (S, A), with more weight on later ones if it forgets; NaN where there is none."""
+        """The mean answer of each cell, (S, A), later ones weighing more if it forgets; NaN where there is none."""
         counts, total = self.memory.counts, self.memory.estimates["total"]
         answered = self.memory.faded["heard"] if self.forgets else counts["answered"] + counts["taught"]
         means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)

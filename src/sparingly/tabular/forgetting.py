@@ -1,8 +1,8 @@
 """What learners with `forget` remember: counts and sums that fade by the same share in each round of the agent.
 
-An ask or an answer from k rounds ago weighs (1 − forget)^k. Each cell keeps its sums as they were when they last changed,
-and that round; they are faded when they are looked at, so a decision costs the same however many cells there are. An
-answer weighs what it would if it had come at once: a late one is not news.
+An ask or an answer from k rounds ago weighs (1 − forget)^k. Each cell keeps its sums as they were when they last
+changed, and that round; they are faded when they are looked at, so a decision costs the same however many cells there
+are. An answer weighs what it would if it had come at once: a late one is not news.
 
 A rule that shares the budget out asks while n^q + 1 is at most B/C. With counts that fade this would overspend. Such a
 rule is shown what is *remembered* of the budget, Φ = left + Σ c·n^q, in place of B: docs/paper.md has the proof.
@@ -117,7 +117,7 @@ def rounds_remembered(m: Memory) -> int:
 
 @apart
 def budget_remembered(m: Memory) -> int:
-    """Φ = left + Σ c·n^q in millionths, rounded down. Where cells are ahead of the others, no more than the water level.
+    """Φ = left + Σ c·n^q in millionths, rounded down; where cells are ahead of the others, no more than what is level.
 
     That is w·C with the largest w for which Σ c·max(w − n^q, 0) is left: what is left brings all cells up to w. No cell
     is ahead of it as long as nothing but such a rule has asked, and then it is Φ. After a change of actions or of the

@@ -33,7 +33,8 @@ ESTIMATE = record(  # of one cell, as its index needs it; n counts its answers o
 PARAMETERS = """`costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the
 bonus (1 is the paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "random" or "first":
 equal indices are drawn from, or the lowest number wins. `forget` is for worlds that change: the share of what is known
-that is forgotten in each round of the agent, so that 0.001 remembers about the last thousand rounds; 0 forgets nothing."""
+that is forgotten in each round of the agent, so that 0.001 remembers about a thousand rounds; 0 forgets nothing.
+`prior_weight` answers of `prior` count as if every cell had had them: a first guess, which rules do not count."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class TabularLearner(Parametric):
     scale: float = 1.0
     ties: str = "random"
     forget: float = 0.0
+    prior: float = 0.5
+    prior_weight: float = 0.0
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
         super().__init_subclass__()
@@ -91,6 +94,8 @@ class TabularLearner(Parametric):
         check_scale(self.scale)
         choice(self.ties, "ties", TIES)
         check_forget(self.forget)
+        number(self.prior, "prior, what an arm is thought to be worth,", least=0.0, most=1.0)
+        number(self.prior_weight, "prior_weight, a number of answers,", least=0.0, most=1e9)
         if self.costs is not None:
             table_of_costs = full_costs(self.costs, self.contexts, self.arms)
             object.__setattr__(self, "costs", tuple(map(tuple, table_of_costs.tolist())))

@@ -43,6 +43,8 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     samples=np.int64,  # 1 if the learner chooses at random
     answers_only=np.int64,  # 1 if its offset is of answers, not of asks
     unknown=np.float64,  # the average of an arm without answers
+    guess=np.float64,  # the prior: what an arm is thought to be worth,
+    weight=np.float64,  # and as how many answers that counts
     fading=np.float64,  # log(1 − forget); 0 if the learner forgets nothing
     total_cost=np.int64,  # C, in millionths
     changed=np.int64,  # 1 once actions or contexts were added or retired
@@ -178,7 +180,7 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
         contexts, arms, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
         TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight,
         hopeful, "bounds" in known.functions, "sample" in known.functions, known.answers_only, unknown,
-        math.log1p(-known.forget), units.sum(), changed, 0,
+        known.prior, known.prior_weight, math.log1p(-known.forget), units.sum(), changed, 0,
     )  # fmt: skip
     memory = open_memory(words, None)
     memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers

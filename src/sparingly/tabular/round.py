@@ -100,8 +100,9 @@ def refresh(m: Memory, cell: int) -> None:
     Where a rule exploits, exploration shrinks with asks: one that nobody answers does not stay promising for ever.
     """
     counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
-    total, answers, tries = sums_of(m, cell)
-    n = tries if head.exploits else answers
+    total, heard, tries = sums_of(m, cell)
+    answers, n = heard + head.weight, (tries if head.exploits else heard) + head.weight
+    total += head.weight * head.guess
     if counts.cost < 0:
         estimate.average = -math.inf  # a cell that was retired is never the best
     elif answers > 0:
@@ -111,7 +112,7 @@ def refresh(m: Memory, cell: int) -> None:
     if head.hopeful and n > 0 and counts.cost >= 0:
         estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
-    estimate.offset = offset_of(m.own, head.learner, m.learner, answers if head.answers_only else n)
+    estimate.offset = offset_of(m.own, head.learner, m.learner, heard if head.answers_only else n)
 
 
 @compiled
@@ -351,7 +352,8 @@ def estimate_of(m: Memory, cell: int) -> float:
     if (counts.answered + counts.taught == 0 and counts.asked > 0) or counts.cost < 0:
         return -math.inf
     total, answers, _ = sums_of(m, cell)
-    return float((total + 0.5) / (answers + 1.0))
+    weight = m.head[0].weight
+    return float((total + weight * m.head[0].guess + 0.5) / (answers + weight + 1.0))
 
 
 @apart
