@@ -20,7 +20,7 @@ from sparingly.ledger import UNLIMITED
 from sparingly.linear import fixed_set as loop
 from sparingly.linear.family import LinearFamily, make_memory
 from sparingly.randomness import keys
-from sparingly.simulation.record import new_record
+from sparingly.simulation.record import SO_FAR, new_record
 
 ARMS, NOISE, DELTA = 20, 0.1, 0.05
 
@@ -46,7 +46,7 @@ def ours(features: np.ndarray, theta: np.ndarray, rounds: int, key: np.uint64) -
         if fixed_set:
             loop.begin(words, features[0], fixed, theta)
         truth = loop.TrueLinear(theta, NOISE, key)
-        loop.run_block(words, None, truth, record, 0, features, fixed, tape, 1, np.zeros(2))
+        loop.run_block(words, None, truth, record, np.zeros(1, dtype=SO_FAR), features, fixed, tape, 1)
         return record.plays
 
     return run

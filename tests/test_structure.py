@@ -25,7 +25,7 @@ LAYERS = [
     {"randomness", "protocol", "parameters", "reasons", "vectors", "naming"},
     {"ledger"},
     {"budgets", "contexts", "features", "rules"},
-    {"family"},
+    {"family", "layout"},
     {"tabular"},
     {"linear"},
     {"episodic"},

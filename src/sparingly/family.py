@@ -20,12 +20,24 @@ from sparingly.parameters import Parametric
 from sparingly.protocol import SETTINGS, Question, State
 from sparingly.rules import RULES, Never
 from sparingly.rules.dispatch import STAND_INS
-from sparingly.rules.pacing import UNKNOWN, Pace
+from sparingly.rules.pacing import UNKNOWN, Pace, fresh_pace
 from sparingly.rules.rule import EXPLORE, as_function, built_in, function_for
 from sparingly.validation import choice
 
+Floats = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+OF_PAIR = {  # what the head of every memory has of a learner and a rule
+    "slots": np.int64,  # P, of Greedy's reservoir; 0 without the reduction
+    "learner": np.int64,  # its number in the registry
+    "learner_numbers": np.int64,  # how many parameters it has
+    "rule": np.int64,  # its number in the registry
+    "rule_numbers": np.int64,  # how many parameters it has
+    "random_ties": np.int64,  # 1 if ties are broken at random
+    "exploits": np.int64,  # 1 if it explores only where it asks: elsewhere the best estimate is played
+    "paced": np.int64,  # 1 if the rule keeps a pace
+}
 
 
 def kind_of(registry: Sequence[type[Any]], part: Any) -> int | None:
@@ -99,6 +111,23 @@ class Pair:
     def by_steps(self) -> bool:
         """Whether rounds go step by step through Python: where a part is in Python, or the compiler is off."""
         return self.in_python or DISABLED
+
+    def head(self, kind: np.dtype[Any], numbers: Floats, ties: str, **values: Any) -> Any:
+        """The head of a fresh memory, (1,): what it has of this pair, and what the setting adds."""
+        values |= {
+            "slots": self.slots, "learner": self.learner, "learner_numbers": numbers.size, "rule": self.rule,
+            "rule_numbers": self.rule_numbers.size, "random_ties": ties == "random", "exploits": self.exploits,
+            "paced": self.paced,
+        }  # fmt: skip
+        head = np.zeros(1, dtype=kind)
+        for name, value in values.items():
+            head[name] = value
+        return head
+
+    def begin(self, memory: Any, numbers: Floats, key: np.uint64) -> None:
+        """Fill in what every fresh memory has: the parameters, the learner's randomness, a pace that has not begun."""
+        memory.learner[:], memory.rule[:], memory.random[0] = numbers, self.rule_numbers, key
+        fresh_pace(memory.pace.state)
 
     def code(self, function: F) -> F:
         """A compiled function for this pair: the one that is kept on disk, or one made for the user's own parts."""
@@ -258,19 +287,11 @@ class BaseFamily:
             raise ContractBroken(f"{name}.{method} must return {what} in 0 … {actions - 1}, not {action!r}")
         return int(action)
 
-    def counted(self, name: str) -> NDArray[np.int64]:
-        """One of the counts of every cell, in the shape of the cells."""
-        counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
-        return counts.copy()
-
-    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
-        """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
-        counts = self.memory.counts
-        open_asks = counts["asked"] - counts["answered"]
-        wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
-        if wrong.any():
-            raise UnreadableFile("asks, answers and awaited decisions do not add up")
-        check_spending(self.account, prices, counts["asked"])
+    def restore_common(self, parts: dict[str, Any]) -> None:
+        """Put back what the memories of all settings have."""
+        fill(self.memory.account.view(np.int64), parts["account"])
+        fill(self.memory.random, parts["random"])
+        restore_pace(self.pair, self.memory.pace, parts)
 
     def add(self, what: str, cost: Any) -> int:
         """One more action or context; its number. Not in every setting."""
@@ -291,6 +312,32 @@ class BaseFamily:
         """Go on with another rule. Not in every setting."""
         name = type(self.learner).__name__
         raise InvalidInput(f"with {name} the rule is fixed: what it has asked so far does not tell what is reserved")
+
+
+class CellFamily(BaseFamily):
+    """What families do alike whose memories have counts for every cell."""
+
+    def counted(self, name: str) -> NDArray[np.int64]:
+        """One of the counts of every cell, in the shape of the cells."""
+        counts: NDArray[np.int64] = self.memory.counts[name].reshape(self.shape)
+        return counts.copy()
+
+    def check_counts(self, cells: Iterable[int] | None, prices: NDArray[np.int64]) -> None:
+        """Refuse counts and a ledger that do not add up with the cells that await answers, if these are known."""
+        counts = self.memory.counts
+        open_asks = counts["asked"] - counts["answered"]
+        wrong = open_asks < 0 if cells is None else open_asks != np.bincount(list(cells), minlength=counts.size)
+        if wrong.any():
+            raise UnreadableFile("asks, answers and awaited decisions do not add up")
+        check_spending(self.account, prices, counts["asked"])
+
+    def asked(self) -> NDArray[np.int64]:
+        """How often each cell was asked about, in the shape of the cells."""
+        return self.counted("asked")
+
+    def answered(self) -> NDArray[np.int64]:
+        """How often each cell was answered."""
+        return self.counted("answered")
 
 
 def fill(target: Any, values: Any) -> None:

@@ -74,21 +74,30 @@ class Gaussian(Features):
         return np.asarray(values / np.maximum(np.linalg.norm(values, axis=-1, keepdims=True), 1.0))
 
 
-class Rows(Features):
-    """Each action's features are a row of a given matrix (N, d), drawn uniformly."""
+class FromArrays(Features):
+    """Features from arrays (…, d) that were given."""
 
-    matrix: Floats
+    columns: int  # d
 
     __eq__ = object.__eq__  # by identity: arrays are not compared
     __hash__ = object.__hash__
 
-    def __init__(self, matrix: ArrayLike, arms: int) -> None:
-        object.__setattr__(self, "arms", arms)
-        super().__post_init__()
-        object.__setattr__(self, "matrix", _finite(matrix, 2, "(rows, dim)"))
+    def _take(self, arms: int, **arrays: Floats) -> None:
+        for name, value in {"arms": arms, **arrays, "columns": next(iter(arrays.values())).shape[-1]}.items():
+            object.__setattr__(self, name, value)
 
     def check(self, dim: int) -> None:
-        _fits(self.matrix.shape[1], dim)
+        if self.columns != dim:
+            raise InvalidInput(f"the features have {self.columns} columns, but theta has {dim} entries")
+
+
+class Rows(FromArrays):
+    """Each action's features are a row of a given matrix (N, d), drawn uniformly."""
+
+    matrix: Floats
+
+    def __init__(self, matrix: ArrayLike, arms: int) -> None:
+        self._take(whole(arms, "arms"), matrix=_finite(matrix, 2, "(rows, dim)"))
 
     def draw(self, random: np.random.Generator, first: int, count: int, grew: NDArray[np.bool_], dim: int) -> Floats:
         places = (random.random((count, self.arms)) * self.matrix.shape[0]).astype(np.int64)
@@ -98,21 +107,14 @@ class Rows(Features):
         return f"Rows({self.matrix.shape[0]} rows, arms={self.arms})"
 
 
-class Fixed(Features):
+class Fixed(FromArrays):
     """The same features (A, d) in every round."""
 
     matrix: Floats
 
-    __eq__ = object.__eq__  # by identity: arrays are not compared
-    __hash__ = object.__hash__
-
     def __init__(self, matrix: ArrayLike) -> None:
         array = _finite(matrix, 2, "(actions, dim)")
-        object.__setattr__(self, "arms", array.shape[0])
-        object.__setattr__(self, "matrix", array)
-
-    def check(self, dim: int) -> None:
-        _fits(self.matrix.shape[1], dim)
+        self._take(array.shape[0], matrix=array)
 
     def draw(self, random: np.random.Generator, first: int, count: int, grew: NDArray[np.bool_], dim: int) -> Floats:
         return self.matrix[np.newaxis]
@@ -121,21 +123,14 @@ class Fixed(Features):
         return f"Fixed({self.matrix.shape[0]} actions)"
 
 
-class Given(Features):
+class Given(FromArrays):
     """Features (N, A, d) as given, over and over again if the run is longer."""
 
     values: Floats
 
-    __eq__ = object.__eq__  # by identity: arrays are not compared
-    __hash__ = object.__hash__
-
     def __init__(self, values: ArrayLike) -> None:
         array = _finite(values, 3, "(rounds, actions, dim)")
-        object.__setattr__(self, "arms", array.shape[1])
-        object.__setattr__(self, "values", array)
-
-    def check(self, dim: int) -> None:
-        _fits(self.values.shape[2], dim)
+        self._take(array.shape[1], values=array)
 
     def draw(self, random: np.random.Generator, first: int, count: int, grew: NDArray[np.bool_], dim: int) -> Floats:
         return np.asarray(self.values[np.arange(first - 1, first - 1 + count) % self.values.shape[0]])
@@ -144,25 +139,17 @@ class Given(Features):
         return f"Given({self.values.shape[0]} rounds of {self.arms} actions)"
 
 
-class WhenBudgetGrows(Features):
+class WhenBudgetGrows(FromArrays):
     """The features `grows` (A, d) in rounds in which the budget grows, `still` in the others: the paper's adversary."""
 
     grows: Floats
     still: Floats
 
-    __eq__ = object.__eq__  # by identity: arrays are not compared
-    __hash__ = object.__hash__
-
     def __init__(self, grows: ArrayLike, still: ArrayLike) -> None:
         first, second = _finite(grows, 2, "(actions, dim)"), _finite(still, 2, "(actions, dim)")
         if first.shape != second.shape:
             raise InvalidInput(f"both sets of features must have one shape, not {first.shape} and {second.shape}")
-        object.__setattr__(self, "arms", first.shape[0])
-        object.__setattr__(self, "grows", first)
-        object.__setattr__(self, "still", second)
-
-    def check(self, dim: int) -> None:
-        _fits(self.grows.shape[1], dim)
+        self._take(first.shape[0], grows=first, still=second)
 
     def draw(self, random: np.random.Generator, first: int, count: int, grew: NDArray[np.bool_], dim: int) -> Floats:
         return np.where(grew[:, np.newaxis, np.newaxis], self.grows, self.still)
@@ -206,11 +193,6 @@ def _finite(values: ArrayLike, dimensions: int, shape: str) -> Floats:
     if array.ndim != dimensions or array.size == 0 or not np.isfinite(array).all():
         raise InvalidInput(f"features must be finite numbers of shape {shape}, not shape {array.shape}")
     return array
-
-
-def _fits(columns: int, dim: int) -> None:
-    if columns != dim:
-        raise InvalidInput(f"the features have {columns} columns, but theta has {dim} entries")
 
 
 __all__ = ["Features", "Fixed", "Gaussian", "Given", "HalfSpaces", "Rows", "Sphere", "WhenBudgetGrows", "as_features"]

@@ -15,7 +15,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,7 +28,9 @@ BEHIND = not DISABLED and os.environ.get("SPARINGLY_COMPILE", "behind") != "firs
 
 
 def as_python(function: Any) -> Function:
-    """A compiled function as plain Python, and all that it calls too."""
+    """A compiled function as plain Python, and all that it calls too; with the compiler off it is that already."""
+    if DISABLED:
+        return cast(Function, function)
     if function not in _plain:
         plain = function.py_func
         world = _world_of(plain.__globals__)

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparingly.errors import InvalidInput
 from sparingly.interpreter import soon
-from sparingly.numba_support import compiled, record
+from sparingly.numba_support import compiled, inlined, record
+from sparingly.protocol import Question, Units
 from sparingly.validation import number
 
 UNIT = 1_000_000  # one unit of budget, in millionths
@@ -63,6 +64,40 @@ def charge(account: Account, cost: int) -> bool:
         return False
     spend(account, cost, 1)
     return True
+
+
+@inlined
+def question_of(
+    round: int, asked: int, width: float, cells: int, cost: int, total_cost: int, granted: int, spent: int,
+    row: Any, step: Any, score: float, pace: Any, counts: Any, recalled: float = -1.0,
+) -> Question:  # fmt: skip
+    """A Question from amounts in millionths, which it has as people count them too."""
+    return Question(
+        round,
+        asked,
+        width,
+        cost / UNIT,
+        total_cost / UNIT,
+        granted / UNIT if granted < UNLIMITED else math.inf,
+        spent / UNIT if spent < UNLIMITED else math.inf,
+        cells,
+        Units(cost, total_cost, granted, spent),
+        row,
+        step,
+        score,
+        pace,
+        counts,
+        recalled,
+    )
+
+
+@inlined
+def without_arrays(q: Question) -> Question:
+    """The same Question without its arrays, which compiled code cannot return to Python."""
+    return Question(
+        q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, q.row, None, q.score,
+        None, None, q.recalled,
+    )  # fmt: skip
 
 
 def budget_in_units(amounts: ArrayLike) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import gc
 import hashlib
+import linecache
 import sys
 import threading
 import types
@@ -54,9 +55,13 @@ def modular(function: F) -> F:
     return np.errstate(over="ignore")(function) if DISABLED else compiled(function)
 
 
-def generated(function: F) -> F:
-    """As `inlined`, for code that was written by a program."""
-    return inlined(function)
+def define(name: str, source: str, names: dict[str, Any], of: str) -> Callable[..., Any]:
+    """A function from its source, which a debugger can show."""
+    file = f"<{name} of {of}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), names)  # noqa: S102  the package makes the text, of names of its own
+    function: Callable[..., Any] = names[name]
+    return function
 
 
 @functools.cache

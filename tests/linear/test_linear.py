@@ -150,7 +150,7 @@ def test_greedys_reservoir_is_uniform_and_holds_what_it_says():
             agent.observe(agent.decide(X).id, 1.0 + seed % 7)
         reservoir = agent._family.memory.reservoir
         policy = reservoir.policies[0].view(np.float64)
-        np.testing.assert_allclose([*policy[:2], policy[-1]], past[int(reservoir.since[0]) - 1], rtol=1e-12)
+        np.testing.assert_allclose([*policy[1:3], policy[0]], past[int(reservoir.since[0]) - 1], rtol=1e-12)
         kept[reservoir.since[0] - 1] += 1
     assert ((kept - 300) ** 2 / 300).sum() < chi2.ppf(1 - 1e-6, 3)
 
@@ -160,7 +160,7 @@ def test_greedy_acts_with_a_past_policy():
     agent = sp.Agent(sp.OFUL(2, ties="first"), rule=sp.Greedy(), budget=1, seed=0)
     agent.observe(agent.decide(np.eye(2)).id, 1.0)
     for row in (0, 1):
-        agent._family.memory.reservoir.policies[0].view(np.float64)[:2] = 100 * np.eye(2)[row]
+        agent._family.memory.reservoir.policies[0].view(np.float64)[1:3] = 100 * np.eye(2)[row]
         assert agent.decide(np.eye(2)).action == row
 
 

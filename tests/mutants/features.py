@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "oful/greedy-plays-the-latest", CONSTANT, "linear/round.py",
-        "return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]",
+        "return choose(X, policy[1 : 1 + d], inverse, policy[0], stretch, m.y, ties, m.random, False)[0]",
         "return own_action(m, X, bonus)[0]",
         "with features the policy of now acts in place of a past one",
         (f"{LINEAR}::test_greedy_acts_with_a_past_policy",),

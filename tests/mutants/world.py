@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "saving/clock-left-out", "saving", "tabular/family.py",
-        'for name in ("random", "clock"):', 'for name in ("random",):',
+        'fill(m.clock, parts["clock"])', "pass",
         "a saved agent for arms begins anew with its clock",
         (f"{SAVING}::test_resumes_with_identical_decisions",),
     ),

@@ -17,7 +17,7 @@ from sparingly.episodic.ucbvi import UCBVI
 from sparingly.episodic.value_iteration import Values
 from sparingly.errors import ContractBroken, InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.family import (
-    BaseFamily,
+    CellFamily,
     Pair,
     PlainLearner,
     as_integers,
@@ -25,7 +25,6 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
-    restore_pace,
     saved_pace,
     with_given_costs,
 )
@@ -51,10 +50,37 @@ def make_memory(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -
     return words
 
 
-class EpisodicFamily(BaseFamily):
-    """Episodes, with any learner for them and any rule, compiled or in plain Python."""
+class InEpisodes(CellFamily):
+    """What families with episodes do alike: nothing is decided round by round."""
 
     setting = "episodic"
+    by: ClassVar[str]  # how an agent is used in place of `decide`
+
+    def check(self, context: Any) -> Any:
+        """Not in episodes."""
+        raise InvalidInput(f"this agent {self.by}")
+
+    def decide(self, context: Any) -> Outcome:
+        """Not in episodes."""
+        raise InvalidInput(f"this agent {self.by}")
+
+    def count_ask(self, context: Any, action: int) -> Any:
+        """Not in episodes."""
+        raise InvalidInput("asks about the steps of an episode cannot be taken over from a record")
+
+    def take_back(self, ticket: Any) -> None:
+        """Not in episodes."""
+        raise InvalidInput("asks about the steps of an episode cannot be taken back")
+
+    def visits(self) -> Integers:
+        """How often the learner has seen each cell."""
+        return self.counted("visits")
+
+
+class EpisodicFamily(InEpisodes):
+    """Episodes, with any learner for them and any rule, compiled or in plain Python."""
+
+    by = "decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)"
     learners = LEARNERS
     views = (
         "asked", "answered", "means", "visits", "widths", "values", "best_guess", "plan", "decide_episode",
@@ -64,7 +90,7 @@ class EpisodicFamily(BaseFamily):
     instead: ClassVar[dict[str, str]] = {
         "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
     }
-    state = (*BaseFamily.state, "shape", "policy")
+    state = (*InEpisodes.state, "shape", "policy")
     compiled: ClassVar[dict[str, Any]] = {"_plan": rounds.plan, "_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
 
@@ -147,10 +173,6 @@ class EpisodicFamily(BaseFamily):
             self.memory.reservoir.seen[0] += 1
             plain.keep(episode, int(self.memory.reservoir.seen[0]))
 
-    def check(self, context: Any) -> Any:
-        """Not in episodes."""
-        raise InvalidInput("this agent decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)")
-
     def check_path(self, states: Any, actions: Any) -> Integers:
         """States and actions (H,) each, as one array (H, 2)."""
         H, S, A = self.shape
@@ -188,18 +210,6 @@ class EpisodicFamily(BaseFamily):
                 self.plain.learner.visit(self.plain.state, path[:, 0].copy(), path[:, 1].copy())
         self.pair.code(rounds.step_conclude)(self.words, self.own, path, asks)
 
-    def decide(self, context: Any) -> Outcome:
-        """Not in episodes."""
-        raise InvalidInput("this agent decides whole episodes: policy = agent.plan(), then agent.decide_episode(…)")
-
-    def count_ask(self, context: Any, action: int) -> Any:
-        """Not in episodes."""
-        raise InvalidInput("asks about the steps of an episode cannot be taken over from a record")
-
-    def take_back(self, ticket: Any) -> None:
-        """Not in episodes."""
-        raise InvalidInput("asks about the steps of an episode cannot be taken back")
-
     def learn(self, ticket: int, reward: float) -> None:
         """Take in one answer."""
         if self.plain is not None:
@@ -219,18 +229,6 @@ class EpisodicFamily(BaseFamily):
         return NotAwaited(f"step {id[1]} of episode {id[0]} awaits no feedback: it was answered, or never asked for")
 
     # What an Agent can be asked about, (H, S, A) unless said otherwise.
-
-    def asked(self) -> Integers:
-        """How often each cell was asked about."""
-        return self.counted("asked")
-
-    def answered(self) -> Integers:
-        """How often each cell was answered."""
-        return self.counted("answered")
-
-    def visits(self) -> Integers:
-        """How often the learner has seen each cell."""
-        return self.counted("visits")
 
     def means(self) -> Floats:
         """The mean answer of each cell; NaN where there is none."""
@@ -296,8 +294,7 @@ class EpisodicFamily(BaseFamily):
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
         m, prices, (H, S, _) = self.memory, self.memory.counts["cost"].copy(), self.shape
-        fill(m.random, parts["random"])
-        fill(m.account.view(np.int64), parts["account"])
+        self.restore_common(parts)
         fill(as_integers(m.counts), parts["counts"])
         fill(m.squares, parts["squares"])
         for name in ("upper", "lower", "policy"):
@@ -310,7 +307,6 @@ class EpisodicFamily(BaseFamily):
             m.head[name] = value
         if (m.counts["cost"] != prices).any():
             raise UnreadableFile("the costs of asking are not the learner's")
-        restore_pace(self.pair, m.pace, parts)
         if self.pair.exploits:
             fill(m.open, parts["open"])
             m.head["signal"] = parts["signal"]

@@ -15,7 +15,7 @@ from sparingly.episodic.round import action_of, finish, make_plan
 from sparingly.episodic.value_iteration import U, Values
 from sparingly.numba_support import compiled
 from sparingly.problems.episodic import Truth, evaluate, step
-from sparingly.simulation.record import Record, is_due, write
+from sparingly.simulation.record import Record, note
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,20 +35,18 @@ class Room(NamedTuple):
     path: Integers  # (H, 2) states and actions
     asks: NDArray[np.bool_]  # (H,)
     rewards: Floats  # (H,)
-    tally: Integers  # (2,) the next place in the record, asks so far
-    regret: Floats  # (1,) so far
 
 
 @compiled
 def run_block(
     words: Words, own: Any, truth: Truth, keys: NDArray[np.uint64], worth: Worth, room: Room, record: Record,
-    initial: Integers, tape: Integers, first: int,
+    so_far: Any, initial: Integers, tape: Integers, first: int,
 ) -> int:  # fmt: skip
     """Play the episodes of a block; how many were played before the memory needs to grow.
 
     `initial` (one state, or one for each episode) and `tape` hold the block's first states and budgets.
     """
-    m = look(words, own)
+    m, run = look(words, own), so_far[0]
     horizon, states, actions = m.sizes[0].horizon, m.sizes[0].states, m.sizes[0].actions
     for j in range(tape.size):
         if not has_room(m):
@@ -63,7 +61,7 @@ def run_block(
                 for u in range(states):
                     worth.past[slot, u] = worth.own.upper[0, u]
         acting = m.head[0].acting
-        room.regret[0] += worth.best[s] - (worth.own.upper[0, s] if acting == OWN else worth.past[acting, s])
+        run.regret += worth.best[s] - (worth.own.upper[0, s] if acting == OWN else worth.past[acting, s])
         for h in range(horizon):
             a = action_of(m, h, s)
             cell = (h * states + s) * actions + a
@@ -71,12 +69,9 @@ def run_block(
             s, room.rewards[U(h)] = step(truth, cell, keys[0], keys[1], record.plays[U(cell)])
             record.plays[U(cell)] += 1
         asked = finish(m, room.path, room.asks, True)
-        room.tally[1] += asked
+        run.asked += asked
         for h in range(horizon):
             if asked > 0 and room.asks[h]:
                 take_answer(m, (h * states + room.path[h, 0]) * actions + room.path[h, 1], room.rewards[h])
-        mark = room.tally[0]
-        if is_due(record, mark, first + j):
-            write(record, mark, room.regret[0], room.tally[1], m.account)
-            room.tally[0] += 1
+        note(record, so_far, first + j, m.account)
     return tape.size

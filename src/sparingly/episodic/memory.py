@@ -7,26 +7,26 @@ episodes. What happens in an episode is in round.py.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.episodic.learner import episode_costs, log_term, reward_linear, reward_root
 from sparingly.episodic.learners import LEARNERS
-from sparingly.episodic.value_iteration import ROW, SIZES, Model, U, Values, few
-from sparingly.family import Pair
-from sparingly.interpreter import soon
-from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
+from sparingly.episodic.value_iteration import SIZES, Model, U, Values, few
+from sparingly.family import OF_PAIR, Pair
+from sparingly.interpreter import as_python, soon
+from sparingly.layout import Over, layout
+from sparingly.ledger import ACCOUNT, Account, cost_in_units, question_of
 from sparingly.numba_support import apart, compiled, inlined, record
-from sparingly.protocol import Question, Step, Units
+from sparingly.protocol import Question, Step
 from sparingly.randomness import Stream
 from sparingly.rules import RULES
 from sparingly.rules.dispatch import kinds_for, ladder, no_signal
-from sparingly.rules.greedy import Reservoir, reservoir_words
+from sparingly.rules.greedy import Reservoir
 from sparingly.rules.intervals import reward_width, variance_of
-from sparingly.rules.pacing import PACE, PACE_WORDS, Pace, fresh_pace
-from sparingly.tabular.learner import TIES
+from sparingly.rules.pacing import Pace
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
@@ -37,18 +37,10 @@ SMALL = 50_000  # words of a memory that plain Python lays out in a moment
 OWN = -1  # acting with the learner's own policy, rather than with a past one
 
 HEAD = record(  # beside the sizes of the model: what kind of learner and rule, what is fixed for life, then counters
-    slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
-    learner=np.int64,  # its number in the registry
-    learner_numbers=np.int64,  # how many parameters it has
-    rule=np.int64,  # its number in the registry
-    rule_numbers=np.int64,  # how many parameters it has
-    random_ties=np.int64,  # 1 if ties are broken at random
-    exploits=np.int64,  # 1 if rewards are explored only where the rule would ask
-    paced=np.int64,  # 1 if the rule keeps a pace
+    **OF_PAIR,
     looks=np.int64,  # 1 if plans find out by themselves where that is; a rule in plain Python says it
     two_sided=np.int64,  # 1 if values are bounded from below too
     few=np.int64,  # how many successors of a cell are listed as pairs
-    pool=np.int64,  # where the pool begins
     total_cost=np.int64,  # C, in millionths
     seen_cost=np.int64,  # the part of it that visited cells have
     dearest=np.int64,  # what a whole episode costs at most
@@ -70,9 +62,6 @@ COUNTS = record(  # of one cell
     answered=np.int64,
     visits=np.int64,  # n
 )
-SIZES_WORDS, HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ROW_WORDS = (
-    kind.itemsize // 8 for kind in (SIZES, HEAD, ACCOUNT, COUNTS, ROW)
-)
 
 asks_about = ladder("asks", RULES, kinds_for(RULES, "episodic"), "question")
 signal_of = ladder("signal", RULES, kinds_for(RULES, "signal", "episodic", no_signal), "question")
@@ -86,110 +75,42 @@ class Memory(NamedTuple):
     """
 
     own: Any  # None, or the compiled functions of a user's own learner or rule
-    sizes: Any  # (1,) of SIZES
-    head: Any  # (1,) of HEAD
-    account: Account  # (1,) of ACCOUNT
-    random: Stream  # (1,)
-    learner: Floats  # its parameters, as the functions take them
-    rule: Floats  # its parameters
+    sizes: Annotated[Any, SIZES, 1]
+    head: Annotated[Any, HEAD, 1]
+    account: Annotated[Account, ACCOUNT, 1]
+    random: Annotated[Stream, np.uint64, 1]
+    learner: Annotated[Floats, np.float64, "learner_numbers"]  # its parameters, as the functions take them
+    rule: Annotated[Floats, np.float64, "rule_numbers"]  # its parameters
     pace: Pace  # what the rule remembers, if it keeps a pace
-    counts: Any  # (M,) of COUNTS
-    squares: Floats  # (M,) summed squared deviations of each cell's answers
-    open: Integers  # (M,) 1 where the rule would ask, as far as plans know, or UNKNOWN: what has a reward bonus
+    counts: Annotated[Any, COUNTS, "cells"]
+    squares: Annotated[Floats, np.float64, "cells"]  # summed squared deviations of each cell's answers
+    open: Annotated[Integers, np.int64, "cells"]  # 1 where the rule would ask, as far as plans know, or UNKNOWN
     model: Model  # as the learner estimates it, bonuses included; states are listed once they were visited
     values: Values  # of the latest plan
-    policy: Words  # (H·S,) of the latest plan: what Greedy keeps
+    policy: Annotated[Words, Over("values_policy"), np.int64, "kept"]  # (H·S,) of the latest plan: what Greedy keeps
     reservoir: Reservoir
 
 
-@inlined
-def look(words: Words, own: Any) -> Memory:
-    """Name the parts of a memory."""
-    sizes = words[:SIZES_WORDS].view(SIZES)
-    account = SIZES_WORDS + HEAD_WORDS
-    head = words[SIZES_WORDS:account].view(HEAD)
-    H, S, slots = sizes[0].horizon, sizes[0].states, head[0].slots
-    cells = H * S * sizes[0].actions
-    floats = words.view(np.float64)
-    random = account + ACCOUNT_WORDS
-    learner = random + 1
-    rule = learner + head[0].learner_numbers
-    pace = rule + head[0].rule_numbers
-    counts = pace + PACE_WORDS
-    squares = counts + COUNTS_WORDS * cells
-    opened = squares + cells
-    rows = opened + cells
-    listed = rows + ROW_WORDS * cells
-    many = listed + H * S
-    upper = many + H
-    lower = upper + (H + 1) * S
-    policy = lower + (H + 1) * S
-    reservoir = policy + H * S
-    drift = reservoir + 1 + slots + slots * H * S
-    pool = drift + H + 1
-    return Memory(
-        own,
-        sizes,
-        head,
-        words[account:random].view(ACCOUNT),
-        words[random:learner].view(np.uint64),
-        floats[learner:rule],
-        floats[rule:pace],
-        Pace(words[pace:counts].view(PACE), floats[counts:counts]),
-        words[counts:squares].view(COUNTS),
-        floats[squares:opened],
-        words[opened:rows],
-        Model(
-            sizes,
-            words[rows:listed].view(ROW),
-            words[pool:],
-            floats[pool:],
-            words[listed:many].reshape((H, S)),
-            words[many:upper],
-            floats[drift:pool],
-        ),
-        Values(
-            floats[upper:lower].reshape((H + 1, S)),
-            floats[lower:policy].reshape((H + 1, S)),
-            words[policy:reservoir].reshape((H, S)),
-        ),
-        words[policy:reservoir],
-        Reservoir(
-            words[reservoir : reservoir + 1],
-            words[reservoir + 1 : reservoir + 1 + slots],
-            words[reservoir + 1 + slots : drift].reshape((slots, H * S)),
-        ),
-    )
-
-
+look, blank = layout(Memory, ("sizes", "head"), cells="horizon * states * actions", kept="horizon * states", scores="0")
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
 def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> Words:
     """A fresh memory, its model still to be refreshed; `passes`: plans may pass over actions that cannot win."""
     H, S, A = learner.shape
-    cells, slots = H * S * A, pair.slots
-    start = SIZES_WORDS + HEAD_WORDS + ACCOUNT_WORDS + 1 + learner.numbers.size + pair.rule_numbers.size
-    start += PACE_WORDS + (COUNTS_WORDS + 2 + ROW_WORDS) * cells
-    start += 2 * H * S + H + (H + 1) * (2 * S + 1)
-    start += reservoir_words(slots, H * S)
-    words = np.zeros(start + H * S, dtype=np.int64)
-    words[:SIZES_WORDS].view(SIZES)[0] = H, S, A, H, passes
     costs = cost_in_units(episode_costs(learner.costs, H, S, A))
-    dearest = costs.reshape(H, -1).max(axis=1).sum()  # what a whole episode costs at most
-    rewarding = learner.cells if learner.rewarding is None else learner.rewarding
-    words[SIZES_WORDS : SIZES_WORDS + HEAD_WORDS].view(HEAD)[0] = (
-        slots, pair.learner, learner.numbers.size, pair.rule, pair.rule_numbers.size, TIES[learner.ties],
-        pair.exploits, pair.paced, pair.exploits and not pair.python_rule, learner.two_sided, few(S), start,
-        costs.sum(), 0, dearest, rewarding, learner.scale, learner.first_scale, np.nan, learner.log_constant,
-        0, 0, 0, OWN, 0, 0,
+    sizes, head = np.zeros(1, dtype=SIZES), pair.head(
+        HEAD, learner.numbers, learner.ties, looks=pair.exploits and not pair.python_rule, two_sided=learner.two_sided,
+        few=few(S), total_cost=costs.sum(), dearest=costs.reshape(H, -1).max(axis=1).sum(),
+        rewarding=learner.cells if learner.rewarding is None else learner.rewarding, scale=learner.scale,
+        first_scale=learner.first_scale, signal=np.nan, log_constant=learner.log_constant, acting=OWN,
     )  # fmt: skip
+    sizes[0] = H, S, A, H, passes
+    words = np.append(blank(sizes, head), np.zeros(H * S, dtype=np.int64))
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:] = learner.numbers, pair.rule_numbers
     memory.counts["cost"] = costs.ravel()
     memory.open[:] = 1
-    fresh_pace(memory.pace.state)
-    memory.random[0] = key
+    pair.begin(memory, learner.numbers, key)
     memory.values.upper[:H] = np.arange(H, 0, -1.0)[:, np.newaxis]  # what is not known may be worth the most
     return words
 
@@ -197,8 +118,7 @@ def remember(pair: Pair, learner: Any, key: np.uint64, passes: bool = True) -> W
 def room_of(words: Words) -> tuple[int, int]:
     """How long the pool is, and how long it must be for one more episode."""
     memory = open_memory(words, None)
-    head, sizes = memory.head[0], memory.sizes[0]
-    return words.size - int(head.pool), int(head.top + sizes.horizon * sizes.states)
+    return memory.model.next.size, int(memory.head[0].top + memory.values.policy.size)
 
 
 def grow(words: Words) -> Words:
@@ -254,22 +174,11 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
     counts, head = m.counts[U(cell)], m.head[0]
     granted, spent = m.account[0].granted, m.account[0].spent
     spread = variance_of(m.squares[U(cell)], counts.answered)
-    return Question(
-        head.clock + 1,
-        counts.asked,
-        reward_width(spread, counts.asked, logs),
-        counts.cost / UNIT,
-        head.total_cost / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        m.counts.size,
-        Units(counts.cost, head.total_cost, granted, spent),
-        None,
-        Step(counts.visits, logs, head.rewarding, head.seen_cost),
-        math.inf,
-        m.pace,
-        m.counts,
-    )
+    width, step = reward_width(spread, counts.asked, logs), Step(counts.visits, logs, head.rewarding, head.seen_cost)
+    return question_of(
+        head.clock + 1, counts.asked, width, m.counts.size, counts.cost, head.total_cost, granted, spent, None, step,
+        math.inf, m.pace, m.counts,
+    )  # fmt: skip
 
 
 @inlined
@@ -429,5 +338,5 @@ def restore_transition(words: Words, cell: int, after: int, times: float) -> Non
         m.model.weight[k + 2 * count - 1] = times
 
 
-question_now = getattr(question_about, "py_func", question_about)  # the same, for use from Python
+question_now = as_python(question_about)  # the same, for use from Python
 log_now = getattr(current_log, "py_func", current_log)

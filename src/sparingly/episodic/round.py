@@ -27,13 +27,12 @@ from sparingly.episodic.memory import (
     was_seen,
 )
 from sparingly.episodic.value_iteration import BEST, BOTH, U, Values, induce
-from sparingly.ledger import can_pay, charge
+from sparingly.ledger import can_pay
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.randomness import uniform
-from sparingly.rules.balanced import count_excess
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.intervals import reward_width, variance_of
-from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED
+from sparingly.tabular.round import ANSWERABLE, charge_cell
 
 
 @inlined
@@ -99,19 +98,6 @@ def action_of(m: Memory, h: int, s: int) -> int:
 
 
 @inlined
-def settle(m: Memory, cell: int, wanted: bool) -> int:
-    """Charge the ledger if the rule wants to ask, and count the ask: how it ended."""
-    if not wanted:
-        return UNASKED
-    if not charge(m.account, m.counts[U(cell)].cost):  # E7: the ledger is PaperMatching's guard
-        return DENIED
-    if m.head[0].paced:
-        count_excess(m.pace.state, m.counts[U(cell)].asked, m.counts[U(cell)].cost)
-    m.counts[U(cell)].asked += 1
-    return ANSWERABLE
-
-
-@inlined
 def cell_at(m: Memory, path: Integers, h: int) -> int:
     """The cell that was visited at step h."""
     return int((h * m.sizes[0].states + path[h, 0]) * m.sizes[0].actions + path[h, 1])
@@ -129,7 +115,7 @@ def finish(m: Memory, path: Integers, asks: NDArray[np.bool_], prompt: bool) -> 
         if m.head[0].lives:
             cell = cell_at(m, path, h)
             wanted = asks_about(m.own, kind, m.rule, question_about(m, cell, logs))
-            asks[h] = settle(m, cell, wanted) == ANSWERABLE
+            asks[h] = charge_cell(m, m.counts[U(cell)], wanted) == ANSWERABLE
             asked += asks[h]
     conclude(m, path, asks, prompt)
     return asked
@@ -207,7 +193,8 @@ def step_begin(words: Words) -> bool:
 @compiled
 def step_settle(words: Words, cell: int, wanted: bool) -> bool:
     """Charge and count the ask about a step, if it is wanted: whether it is asked about."""
-    return settle(look(words, None), cell, wanted) == ANSWERABLE
+    m = look(words, None)
+    return charge_cell(m, m.counts[cell], wanted) == ANSWERABLE
 
 
 @compiled

@@ -17,7 +17,7 @@ from sparingly.errors import InvalidInput
 from sparingly.problems.episodic import Episodic, evaluate, step
 from sparingly.randomness import keys
 from sparingly.simulation.adversary import World
-from sparingly.simulation.record import Record, is_due_now, write_now
+from sparingly.simulation.record import SO_FAR, Record, is_due_now, write_now
 from sparingly.simulation.simulator import Simulator, check_block, check_number, with_costs
 from sparingly.simulation.tapes import Tapes
 
@@ -30,6 +30,7 @@ class EpisodicSimulator(Simulator):
     """A simulation of episodes."""
 
     about = "episodes"
+    problems = Episodic
 
     def __init__(self, problem: Episodic, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         H, S, A = problem.shape
@@ -47,10 +48,6 @@ class EpisodicSimulator(Simulator):
         self.check()
         self.pair = EpisodicFamily.make_pair(learner, rule)
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Episodic)
-
     @property
     def shape(self) -> tuple[int, ...]:
         H, S, A = self.problem.shape
@@ -60,10 +57,6 @@ class EpisodicSimulator(Simulator):
     def contexts(self) -> int:
         return int(self.problem.states)
 
-    @property
-    def compiled(self) -> bool:
-        return not (self.adaptive or self.pair.in_python)
-
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
         return make_memory(self.pair, self.learner, keys(seeds, 1)[0], passes=self.skip)
@@ -71,16 +64,12 @@ class EpisodicSimulator(Simulator):
     def room(self) -> loop.Room:
         """Room for one episode."""
         H = self.problem.horizon
-        path, asks, tally = np.zeros((H, 2), dtype=np.int64), np.zeros(H, dtype=np.bool_), np.zeros(2, dtype=np.int64)
-        return loop.Room(path, asks, np.zeros(H), tally, np.zeros(1))
+        return loop.Room(np.zeros((H, 2), dtype=np.int64), np.zeros(H, dtype=np.bool_), np.zeros(H))
 
     def worth(self, words: Any, own: Values, past: NDArray[np.float64]) -> loop.Worth:
         """What policies are worth in truth: the best, the learner's own (in this memory), those of its past."""
         policy = memory.open_memory(words, None).values.policy
         return loop.Worth(self.problem.optimal_values[0], Values(own.upper, own.lower, policy), past)
-
-    def open_tape(self, random: np.random.Generator) -> Any:
-        return self.source.tape(random, self.contexts)
 
     def run_compiled(
         self, rounds: int, seeds: np.random.SeedSequence, report: Callable[[int], None]
@@ -88,7 +77,8 @@ class EpisodicSimulator(Simulator):
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
         words, own, run_block = self.start(learner_seed), self.pair.own, self.pair.code(loop.run_block)
         record, noise, tapes = self.new_record(), keys(noise_seed, 2), Tapes(self, world_seed)
-        room, values, past = self.room(), self.first_values(), np.zeros((self.pair.slots, self.contexts))
+        room, so_far, values = self.room(), np.zeros(1, dtype=SO_FAR), self.first_values()
+        past = np.zeros((self.pair.slots, self.contexts))
         for first in range(1, rounds + 1, BLOCK):
             initial, budget = tapes.take(first, min(BLOCK, rounds - first + 1))
             initial = check_block(initial, budget.size, self.contexts)
@@ -97,7 +87,7 @@ class EpisodicSimulator(Simulator):
                 words = memory.grow(words)
                 worth, states = self.worth(words, values, past), initial[done:] if initial.size > 1 else initial
                 done += run_block(
-                    words, own, self.truth, noise, worth, room, record, states, budget[done:], first + done
+                    words, own, self.truth, noise, worth, room, record, so_far, states, budget[done:], first + done
                 )
             report(budget.size)
         return record, int(memory.open_memory(words, None).account["refused"][0])

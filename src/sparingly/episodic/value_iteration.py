@@ -7,11 +7,12 @@ and its successors with their weights: pairs (state, weight) while they are few,
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.layout import REST, Over
 from sparingly.numba_support import inlined, record
 from sparingly.randomness import Stream, uniform
 from sparingly.vectors import dot_at
@@ -45,21 +46,23 @@ BEST, BOTH, GIVEN = 0, 1, 2  # maximise; maximise and bound from below too (ULCV
 class Model(NamedTuple):
     """A tabular MDP for H steps, S states, A actions. Row (h·S + s)·A + a; with one stage, all steps share its rows."""
 
-    sizes: Any  # (1,) of SIZES
-    rows: Any  # (H·S·A,) or (S·A,) of ROW
-    next: Integers  # the pool as whole numbers,
-    weight: Floats  # and the same pool as floats
-    listed: Integers  # (H, S) the states to go through at each step, or (1, S) if they are always the same
-    many: Integers  # (H,) or (1,) how many of them
-    drift: Floats  # (H + 1,) by how much V of each step can have risen in all plans so far: largest rises, added up
+    sizes: Annotated[Any, Over("sizes"), SIZES, 1]
+    rows: Annotated[Any, ROW, "cells"]  # (H·S·A,) or (S·A,)
+    next: Annotated[Integers, np.int64, REST]  # the pool as whole numbers,
+    weight: Annotated[Floats, Over("model_next"), np.float64, REST]  # and the same pool as floats
+    listed: Annotated[Integers, np.int64, "horizon", "states"]  # to go through at each step; (1, S) if always the same
+    many: Annotated[Integers, np.int64, "horizon"]  # (H,) or (1,) how many of them
+    drift: Annotated[
+        Floats, np.float64, "horizon + 1"
+    ]  # how far V can have risen in all plans: largest rises, added up
 
 
 class Values(NamedTuple):
     """What the induction computes; step H is the end, where everything is worth 0."""
 
-    upper: Floats  # (H + 1, S)
-    lower: Floats  # (H + 1, S) for BOTH
-    policy: Integers  # (H, S)
+    upper: Annotated[Floats, np.float64, "horizon + 1", "states"]
+    lower: Annotated[Floats, np.float64, "horizon + 1", "states"]  # for BOTH
+    policy: Annotated[Integers, np.int64, "horizon", "states"]
 
 
 def few(states: int) -> int:

@@ -6,7 +6,7 @@ V itself is summed with compensation, so that a million updates lose no digits.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,10 @@ SIZES = record(
 class Ellipsoid(NamedTuple):
     """V = λI + Σ x xᵀ with its inverse, determinant and trace."""
 
-    V: Floats  # (d, d) its lower triangle
-    rest: Floats  # (d, d) what rounding has cut off that so far
-    inverse: Floats  # (d, d)
-    sizes: Any  # (1,) of SIZES
+    inverse: Annotated[Floats, np.float64, "dim", "dim"]  # (d, d)
+    V: Annotated[Floats, np.float64, "dim", "dim"]  # (d, d) its lower triangle
+    rest: Annotated[Floats, np.float64, "dim", "dim"]  # (d, d) what rounding has cut off that so far
+    sizes: Annotated[Any, SIZES, 1]  # (1,)
 
 
 @apart

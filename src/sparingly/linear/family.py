@@ -19,7 +19,6 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
-    restore_pace,
     saved_pace,
     with_given_costs,
 )
@@ -32,7 +31,7 @@ from sparingly.linear.oful import OFUL
 from sparingly.numba_support import from_python
 from sparingly.protocol import FeatureLearner, Outcome
 from sparingly.randomness import keys
-from sparingly.rules.dispatch import NO_REASON, no_bar
+from sparingly.rules.dispatch import NO_BAR, NO_REASON
 from sparingly.rules.rule import as_function
 from sparingly.tabular.round import ANSWERABLE, UNASKED, consistent, explain
 from sparingly.validation import number
@@ -87,7 +86,7 @@ class LinearFamily(BaseFamily):
         """Find the functions for the learner and the rule."""
         super().bind()
         if not self.pair.python_rule:
-            bar = as_function(self.rule.functions.get("bar", no_bar))
+            bar = as_function(self.rule.functions.get("bar", NO_BAR))
             self.bar = functools.partial(from_python(bar), self.rule.parameters)
 
     @property
@@ -286,9 +285,9 @@ class LinearFamily(BaseFamily):
             "price": m.price,
             "theta": m.theta,
             "sum": m.sum,
-            "past_theta": past[:, :d],
-            "past_inverse": past[:, d:-1].reshape(-1, d),
-            "past_radius": past[:, -1],
+            "past_theta": past[:, 1 : 1 + d],
+            "past_inverse": past[:, 1 + d :].reshape(-1, d),
+            "past_radius": past[:, 0],
         }
         for which, e in self._ellipsoids():
             named |= {f"{which}_{name}": getattr(e, name) for name in ("V", "rest", "inverse")}
@@ -301,19 +300,18 @@ class LinearFamily(BaseFamily):
     def restore(self, parts: dict[str, Any]) -> None:
         """Put everything back."""
         m, d = self.memory, self.learner.dim
-        fill(m.account.view(np.int64), parts["account"])
-        for name in ("random", "price", "theta", "sum"):
+        self.restore_common(parts)
+        for name in ("price", "theta", "sum"):
             fill(getattr(m, name), parts[name])
         past, slots = m.reservoir.policies.view(np.float64), m.reservoir.since.size
-        fill_rows(past[:, :d], parts["past_theta"], slots, d)
-        fill_rows(past[:, d:-1], parts["past_inverse"], slots * d, d)
-        fill_rows(past[:, -1:], parts["past_radius"], slots)
+        fill_rows(past[:, 1 : 1 + d], parts["past_theta"], slots, d)
+        fill_rows(past[:, 1 + d :], parts["past_inverse"], slots * d, d)
+        fill_rows(past[:, :1], parts["past_radius"], slots)
         for which, e in self._ellipsoids():
             for name in ("V", "rest", "inverse"):
                 fill(getattr(e, name), parts[f"{which}_{name}"])
             fill(e.sizes.view(np.float64), parts[f"{which}_numbers"])
         m.reservoir.seen[0], m.head["decisions"][0], m.head["clock"][0] = parts["counters"]
-        restore_pace(self.pair, m.pace, parts)
         if self.pair.paced:
             fill(m.sample, parts["sample"])
         if self.python is not None:

@@ -29,7 +29,7 @@ from sparingly.linear.round import (
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.problems.linear import loss, noisy, worth
 from sparingly.randomness import uniform
-from sparingly.simulation.record import Record, is_due, write
+from sparingly.simulation.record import Record, note
 from sparingly.tabular.round import ANSWERABLE
 from sparingly.vectors import dot, multiply
 
@@ -57,32 +57,26 @@ class FixedSet(NamedTuple):
 
 @compiled
 def run_block(
-    words: Words, own: Any, truth: TrueLinear, record: Record, mark: int, features: Floats, fixed: FixedSet,
-    tape: Integers, first: int, losses: Floats,
-) -> int:  # fmt: skip
-    """Play the rounds of a block; `mark` is the next place in the record, and so is the result.
-
-    `losses` holds the regret so far and the number of asks. A fixed set is given once, and `fixed` is then not empty.
-    """
-    m = look(words, own)
+    words: Words, own: Any, truth: TrueLinear, record: Record, so_far: Any, features: Floats, fixed: FixedSet,
+    tape: Integers, first: int,
+) -> None:  # fmt: skip
+    """Play the rounds of a block. A fixed set is given once, and `fixed` is then not empty."""
+    m, run = look(words, own), so_far[0]
     for j in range(tape.size):
         m.account[0].granted = tape[j]
         X = features[min(j, features.shape[0] - 1)]
         if fixed.mean.size > 0:
-            a, asked = fixed_round(m, truth, X, fixed, int(losses[1]))
-            losses[0] += fixed.gap[a]
+            a, asked = fixed_round(m, truth, X, fixed, run.asked)
+            run.regret += fixed.gap[a]
         else:
             a, ending = play_round(m, X)
             asked = ending == ANSWERABLE
             if asked:
-                take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, int(losses[1])))
-            losses[0] += loss(X, a, truth.theta)
-        losses[1] += asked
+                take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, run.asked))
+            run.regret += loss(X, a, truth.theta)
+        run.asked += asked
         record.plays[a] += 1
-        if is_due(record, mark, first + j):
-            write(record, mark, losses[0], int(losses[1]), m.account)
-            mark += 1
-    return mark
+        note(record, so_far, first + j, m.account)
 
 
 @apart

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
+from sparingly.ledger import UNLIMITED, charge, question_of, refund, spend, without_arrays
 from sparingly.linear.ellipsoid import Ellipsoid, add, freshen, norm_in, remove
 from sparingly.linear.learners import LEARNERS
 from sparingly.linear.memory import Floats, Memory, Words, look
 from sparingly.numba_support import apart, compiled, inlined
-from sparingly.protocol import Question, Row, Units
+from sparingly.protocol import Question, Row
 from sparingly.randomness import Stream, uniform
 from sparingly.rules import RULES
-from sparingly.rules.dispatch import NO_REASON, kinds_for, ladder, no_bar, no_reserve
+from sparingly.rules.dispatch import NO_BAR, NO_REASON, NO_RESERVE, kinds_for, ladder
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import take_score
 from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent, explain
@@ -29,8 +29,8 @@ EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
 radius_of = ladder("radius", LEARNERS, kinds_for(LEARNERS, "radius"), "rounds, log_det")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "linear"), "question")
 reason_of = ladder("reason_for_row", RULES, kinds_for(RULES, "reason_for_row", "linear", NO_REASON), "question")
-reserves = ladder("reserves", RULES, kinds_for(RULES, "reserves", "linear", no_reserve), "question")
-bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", no_bar), "question")
+reserves = ladder("reserves", RULES, kinds_for(RULES, "reserves", "linear", NO_RESERVE), "question")
+bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", NO_BAR), "question")
 
 
 @inlined
@@ -131,9 +131,9 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
     if slot < 0:
         return own_action(m, X, bonus)[0]
     policy = m.reservoir.policies[slot].view(np.float64)
-    inverse, stretch = policy[d : d + d * d].reshape((d, d)), 1.0 / m.head[0].ridge
+    inverse, stretch = policy[1 + d :].reshape((d, d)), 1.0 / m.head[0].ridge
     ties = m.head[0].random_ties == 1
-    return choose(X, policy[:d], inverse, policy[d + d * d], stretch, m.y, ties, m.random, False)[0]
+    return choose(X, policy[1 : 1 + d], inverse, policy[0], stretch, m.y, ties, m.random, False)[0]
 
 
 @inlined
@@ -141,22 +141,12 @@ def question_about(m: Memory, price: int, norm: float, radius: float) -> Questio
     """What the rule may know about a row of this norm in V⁻¹, whose ask has this price."""
     head, sizes, granted, spent = m.head[0], m.asked.sizes[0], m.account[0].granted, m.account[0].spent
     narrow = 1.0 / max(norm * norm, 1e-300) - head.ridge / (head.length * head.length)
-    return Question(
-        head.clock + 1,
-        int(min(max(narrow + 0.5, 0.0), 1e15)),
-        2.0 * radius * norm,
-        price / UNIT,
-        price * head.dim / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        head.dim,
-        Units(price, price * head.dim, granted, spent),
-        Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least),
-        None,
-        m.pace.state[0].score,
-        m.pace,
-        None,
-    )
+    row = Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least)
+    asked, score = int(min(max(narrow + 0.5, 0.0), 1e15)), m.pace.state[0].score
+    return question_of(
+        head.clock + 1, asked, 2.0 * radius * norm, head.dim, price, price * head.dim, granted, spent, row, None, score,
+        m.pace, None,
+    )  # fmt: skip
 
 
 @inlined
@@ -363,22 +353,13 @@ def take_back(words: Words, x: Floats, price: int, gain: float) -> None:
 def propose_by_words(words: Words, own: Any, X: Floats) -> tuple[int, Question]:
     """The learner names its action, and what the rule may know about it."""
     a, question = propose(look(words, own), X)
-    return a, bare(question)
-
-
-@inlined
-def bare(q: Question) -> Question:
-    """A question without its arrays, which compiled code cannot return."""
-    return Question(
-        q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, q.row, None, q.score,
-        None, None,
-    )  # fmt: skip
+    return a, without_arrays(question)
 
 
 @compiled
 def question_by_words(words: Words, own: Any, X: Floats, a: int) -> Question:
     """What the rule may know about an action that a learner in plain Python names."""
-    return bare(question_now(look(words, own), X, a))
+    return without_arrays(question_now(look(words, own), X, a))
 
 
 @inlined

@@ -19,7 +19,7 @@ from sparingly.problems.linear import Linear, loss, noisy, worth
 from sparingly.randomness import keys
 from sparingly.rules import ExactMatching
 from sparingly.rules.exact import least_asks
-from sparingly.simulation.record import Record
+from sparingly.simulation.record import SO_FAR, Record
 from sparingly.simulation.simulator import RoundSimulator, with_costs
 from sparingly.simulation.tapes import Tapes
 from sparingly.validation import table
@@ -33,6 +33,7 @@ class LinearSimulator(RoundSimulator):
     """A simulation of a linear bandit."""
 
     about = "linear bandits"
+    problems = Linear
 
     def __init__(self, problem: Linear, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         if not LinearFamily.takes(learner):
@@ -69,17 +70,9 @@ class LinearSimulator(RoundSimulator):
             f"BalancedMatching(), whose free part asks about dear actions too (docs/paper.md, costs)"
         )
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Linear)
-
     @property
     def shape(self) -> tuple[int, int]:
         return 1, int(getattr(self.source, "arms", 1))
-
-    @property
-    def compiled(self) -> bool:
-        return not (self.adaptive or self.pair.python_learner or self.pair.python_rule)
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
@@ -94,7 +87,7 @@ class LinearSimulator(RoundSimulator):
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
         words, own, run_block = self.start(learner_seed), self.pair.own, self.pair.code(loop.run_block)
         truth = loop.TrueLinear(self.problem.theta, self.problem.noise, self.noise_keys(noise_seed)[0])
-        record, losses, mark = self.new_record(), np.zeros(2), 0
+        record, so_far = self.new_record(), np.zeros(1, dtype=SO_FAR)
         keeps = self.skip and isinstance(self.source, features.Fixed) and not self.free and not self.pair.paced
         kept = self.shape[1] if keeps else 0
         fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
@@ -105,7 +98,7 @@ class LinearSimulator(RoundSimulator):
             X = self.check_block(X)
             if first == 1 and kept:
                 loop.begin(words, X[0], fixed, self.problem.theta)
-            mark = run_block(words, own, truth, record, mark, X, fixed, budget, first, losses)
+            run_block(words, own, truth, record, so_far, X, fixed, budget, first)
             report(budget.size)
         return record, int(open_memory(words, own).account["refused"][0])
 

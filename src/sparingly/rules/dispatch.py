@@ -7,12 +7,11 @@ the callers are compiled once more, for just these.
 
 from __future__ import annotations
 
-import linecache
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparingly.numba_support import generated, inlined
+from sparingly.numba_support import define, inlined
 from sparingly.parameters import Parametric, constructor
 
 
@@ -33,16 +32,7 @@ def ladder(name: str, registry: Sequence[type[Parametric]], functions: Mapping[i
         last = place + 1 == len(functions)
         lines += [f"        {call}"] if last else [f"        if kind == {kind}:", f"            {call}"]
     lines += [f"    return own.{name}(own.{registry[0].role}, {arguments})", ""]
-    return generated(_define(name, "\n".join(lines), names))
-
-
-def _define(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """A function from its source, which a debugger can show."""
-    file = f"<{name} of every kind>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    exec(compile(source, file, "exec"), names)  # noqa: S102  the text is made above, of names of our own
-    function: Callable[..., Any] = names[name]
-    return function
+    return inlined(define(name, "\n".join(lines), names, "every kind"))
 
 
 def kinds_for(registry: Sequence[type[Any]], name: str, within: str = "", otherwise: Any = None) -> dict[int, Any]:
@@ -60,34 +50,18 @@ def kinds_for(registry: Sequence[type[Any]], name: str, within: str = "", otherw
     return functions
 
 
-# Stand-ins for functions that are optional. What they return means that nothing is known.
+# What stands in for functions that are optional: nothing is known.
 
 NO_LIMIT = -2  # of a rule that names no limit on counts
 NO_REASON = -1  # of a rule that says no more than whether it asks
-
-
-@inlined
-def no_limit(rule: Any, question: Any) -> int:
-    """The rule is no limit on counts."""
-    return NO_LIMIT
-
-
-@inlined
-def no_bar(rule: Any, question: Any) -> float:
-    """The rule is no bar for norms."""
-    return math.nan
-
-
-@inlined
-def no_streak(rule: Any, question: Any) -> int:
-    """Nothing is known of later asks."""
-    return 0
-
-
-@inlined
-def no_reserve(rule: Any, question: Any) -> bool:
-    """The rule keeps no reserve."""
-    return False
+NO_BAR = math.nan  # of a rule without a bar for norms
+NO_STREAK = 0  # of later asks nothing is known
+NO_RESERVE = False  # of a rule that keeps none
+NO_CEILING = math.inf  # of a level that may grow to anything
+NO_EARNINGS = -math.inf  # nothing is known of the index after further answers
+NO_SAMPLE = math.nan  # of a learner that draws nothing
+NO_ROAMING = False  # of a learner that plays no arm at random
+NO_BOUNDS = (-math.inf, math.inf)  # of a learner with no interval but the one that its index is the upper end of
 
 
 @inlined
@@ -96,48 +70,18 @@ def no_signal(rule: Any, question: Any) -> float:
     return float(question.units.granted)
 
 
-@inlined
-def no_ceiling(learner: Any, level: float, now: int, rounds: int) -> float:
-    """The level may grow to anything."""
-    return math.inf
-
-
-@inlined
-def no_earnings(learner: Any, answers: int, ahead: int, level: float) -> float:
-    """Nothing is known of the index after further answers."""
-    return -math.inf
-
-
-@inlined
-def no_sample(learner: Any, estimate: Any, level: float, random: Any) -> float:
-    """The learner draws nothing."""
-    return math.nan
-
-
-@inlined
-def no_roaming(learner: Any, random: Any) -> bool:
-    """The learner plays no arm at random."""
-    return False
-
-
-@inlined
-def no_bounds(learner: Any, estimate: Any, level: float) -> tuple[float, float]:
-    """The learner has no interval but the one that its index is the upper end of."""
-    return -math.inf, math.inf
-
-
 STAND_INS = {
-    "limit": no_limit,
-    "bar": no_bar,
-    "streak": no_streak,
-    "reserves": no_reserve,
-    "promise": no_limit,
+    "limit": NO_LIMIT,
+    "bar": NO_BAR,
+    "streak": NO_STREAK,
+    "reserves": NO_RESERVE,
+    "promise": NO_LIMIT,
     "reason": NO_REASON,
     "reason_for_row": NO_REASON,
     "signal": no_signal,
-    "ceiling": no_ceiling,
-    "earned": no_earnings,
-    "sample": no_sample,
-    "bounds": no_bounds,
-    "roams": no_roaming,
+    "ceiling": NO_CEILING,
+    "earned": NO_EARNINGS,
+    "sample": NO_SAMPLE,
+    "bounds": NO_BOUNDS,
+    "roams": NO_ROAMING,
 }

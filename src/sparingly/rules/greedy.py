@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,11 @@ Words = NDArray[np.int64]
 
 
 class Reservoir(NamedTuple):
-    """P past policies of K words each; without the reduction P = 0."""
+    """P past policies of K words each; without the reduction P = 0. K is what a memory calls `kept`."""
 
-    seen: Words  # (1,) how many policies there were so far
-    since: Words  # (P,) which of them each slot holds, from 1
-    policies: Words  # (P, K)
-
-
-def reservoir_words(slots: int, size: int) -> int:
-    """How many words of memory a reservoir takes."""
-    return 1 + slots + slots * size
+    seen: Annotated[Words, np.int64, 1]  # (1,) how many policies there were so far
+    since: Annotated[Words, np.int64, "slots"]  # (P,) which of them each slot holds, from 1
+    policies: Annotated[Words, np.int64, "slots", "kept"]  # (P, K)
 
 
 @inlined

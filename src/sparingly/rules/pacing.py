@@ -7,7 +7,7 @@ them: as large a share of them as the free part of the budget can pay for.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,13 @@ PACE = record(  # what a rule with a reserve and a pace remembers
     score=np.float64,  # of this round; infinite where every round is as good as the next
     visits=np.float64,  # with contexts: how often each of the context's arms would have been played, if all were alike
 )
-PACE_WORDS = PACE.itemsize // 8
 
 
 class Pace(NamedTuple):
     """What a Question has of it, as views."""
 
-    state: Any  # (1,) of PACE
-    scores: NDArray[np.float64]  # (K,) of the last rounds; K = 0 where every round is as good as the next
+    state: Annotated[Any, PACE, 1]  # (1,)
+    scores: Annotated[NDArray[np.float64], np.float64, "scores"]  # (K,) of the last rounds; K = 0 if all are alike
 
 
 def fresh_pace(state: Any) -> None:

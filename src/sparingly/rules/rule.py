@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeGuard, cast
 
 from sparingly.errors import InvalidInput
 from sparingly.ledger import budget_in_units, cost_in_units
-from sparingly.numba_support import from_python, generated
+from sparingly.numba_support import from_python, inlined
 from sparingly.parameters import Parametric, describe
 from sparingly.protocol import SETTINGS, Question, Units
 from sparingly.rules.pacing import as_the_only_cell
@@ -103,7 +103,7 @@ def function_for(rule: Rule, setting: str) -> Callable[..., Any]:
 
 
 def as_function(part: Any) -> Callable[..., Any]:
-    """The function that a rule names, or one that returns the constant that it names instead."""
+    """The function that a part names, or one that returns the constant that it names instead."""
     return cast(Callable[..., Any], part) if callable(part) else _constant(part, type(part).__name__)
 
 
@@ -111,10 +111,10 @@ def as_function(part: Any) -> Callable[..., Any]:
 def _constant(value: Any, kind: str) -> Callable[..., Any]:
     """Of this value; the kind tells 1 from True."""
 
-    def constant(rule: Any, question: Any) -> Any:
+    def constant(part: Any, *given: Any) -> Any:
         return value
 
-    return generated(constant)
+    return inlined(constant)
 
 
 def in_units(question: Question) -> Question:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.ledger import Account
-from sparingly.numba_support import inlined
+from sparingly.numba_support import inlined, record
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+SO_FAR = record(  # of a run, as its loop counts along
+    mark=np.int64,  # the next place in the record
+    asked=np.int64,
+    regret=np.float64,
+)
 
 
 class Record(NamedTuple):
@@ -44,6 +50,15 @@ def write(record: Record, mark: int, regret: float, asked: int, account: Account
     record.asked[mark] = asked
     record.spent[mark] = account[0].spent
     record.budget[mark] = account[0].granted
+
+
+@inlined
+def note(record: Record, so_far: Any, t: int, account: Account) -> None:
+    """Write down where the run stands after round t, (1,) of SO_FAR, if that is the next checkpoint."""
+    run = so_far[0]
+    if is_due(record, run.mark, t):
+        write(record, run.mark, run.regret, run.asked, account)
+        run.mark += 1
 
 
 is_due_now = getattr(is_due, "py_func", is_due)  # the same, for use from Python

@@ -183,7 +183,7 @@ SIMULATORS: tuple[type[Simulator], ...] = (EpisodicSimulator, LinearSimulator, T
 def make_simulator(problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> Simulator:
     """The simulator of the setting that the problem belongs to."""
     for kind in SIMULATORS:
-        if kind.takes(problem):
+        if isinstance(problem, kind.problems):
             return kind(problem, learner, rule, budget, marks, skip)
     instead = "it needs means, costs, contexts and draw"
     if hasattr(problem, "step"):

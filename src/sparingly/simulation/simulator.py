@@ -10,7 +10,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,8 @@ Floats = NDArray[np.float64]
 class Simulator(ABC):
     """One simulation, checked and ready to run."""
 
-    about: str  # what is simulated, as messages call it
+    about: ClassVar[str]  # what is simulated, as messages call it
+    problems: ClassVar[type[Any]]  # of this setting
     source: Any  # where contexts come from
     costs: Any  # of asking, as an Agent takes them
     pair: Pair  # the learner and the rule, as compiled code takes them
@@ -74,15 +75,10 @@ class Simulator(ABC):
         """S, the number of contexts."""
         return self.shape[0]
 
-    @staticmethod
-    @abstractmethod
-    def takes(problem: Any) -> bool:
-        """Whether a problem is of this setting."""
-
     @property
-    @abstractmethod
     def compiled(self) -> bool:
         """Whether the compiled loop can play it: everything is known ahead, and no part is in plain Python."""
+        return not (self.adaptive or self.pair.in_python)
 
     def load(self) -> None:
         """Make sure that the compiled code is there, by a run of one round."""
@@ -98,9 +94,9 @@ class Simulator(ABC):
     def check_context(self, context: Any) -> Any:
         """What an adversary picked, if it is a context of this problem."""
 
-    @abstractmethod
     def open_tape(self, random: np.random.Generator) -> Any:
         """The contexts of one run."""
+        return self.source.tape(random, self.contexts)
 
     def new_record(self) -> Record:
         """An empty record."""

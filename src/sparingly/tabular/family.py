@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparingly.errors import InvalidInput, UnreadableFile
 from sparingly.family import (
-    BaseFamily,
+    CellFamily,
     Pair,
     PlainLearner,
     as_integers,
@@ -19,7 +19,6 @@ from sparingly.family import (
     fill,
     fill_rows,
     is_compiled,
-    restore_pace,
     saved_pace,
 )
 from sparingly.ledger import UNLIMITED
@@ -54,13 +53,13 @@ def dated(ticket: tuple[int, ...]) -> tuple[int, int, int]:
     return ticket[0], ticket[1], ticket[2] if len(ticket) > 2 else -1
 
 
-class TabularFamily(BaseFamily):
+class TabularFamily(CellFamily):
     """Arms and contextual arms, with any learner for them and any rule, compiled or in plain Python."""
 
     setting = "tabular"
     learners = LEARNERS
     views = ("asked", "answered", "taught", "means", "indices", "threshold")
-    state = (*BaseFamily.state, "shape")
+    state = (*CellFamily.state, "shape")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
 
@@ -137,7 +136,7 @@ class TabularFamily(BaseFamily):
     def attach(self) -> None:
         """Name the parts of the memory, and bind the steps of a round to it."""
         super().attach()
-        self.forgets = bool(self.memory.head["fading"][0])
+        self.forgets = bool(self.memory.head["forgets"][0])
         if self.memory.before.size:
             cells = self.cells
             self.retired = {what: frozenset(np.flatnonzero(~cells.live(what)).tolist()) for what in self.retired}
@@ -263,14 +262,6 @@ class TabularFamily(BaseFamily):
 
     # What an Agent can be asked about.
 
-    def asked(self) -> Integers:
-        """How often each cell was asked about, (S, A)."""
-        return self.counted("asked")
-
-    def answered(self) -> Integers:
-        """How often each cell was answered, (S, A)."""
-        return self.counted("answered")
-
     def taught(self) -> Integers:
         """How many answers about each cell came without an ask, (S, A)."""
         return self.counted("taught")
@@ -338,9 +329,8 @@ class TabularFamily(BaseFamily):
         if "before" in parts:
             fill(m.before, parts["before"])
             m.shares["sunk"] = parts["sunk"]
-        for name in ("random", "clock"):
-            fill(getattr(m, name), parts[name])
-        fill(m.account.view(np.int64), parts["account"])
+        self.restore_common(parts)
+        fill(m.clock, parts["clock"])
         fill(as_integers(m.counts)[:, :3], parts["counts"])
         if "taught" in parts:
             fill(m.counts["taught"], parts["taught"])
@@ -352,7 +342,6 @@ class TabularFamily(BaseFamily):
         fill_rows(policies[:, cells:], parts["past_level"], -1)
         m.reservoir.seen[0], self.made[0] = parts["counters"]
         m.head["total_cost"][0] = np.maximum(m.counts["cost"], 0).sum()
-        restore_pace(self.pair, m.pace, parts)
         self.pair.code(rounds.refresh_all)(self.words, self.pair.own)
         if self.python is not None:
             self.python.restore(parts["custom"])

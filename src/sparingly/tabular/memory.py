@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparingly.family import Pair
+from sparingly.family import OF_PAIR, Pair
+from sparingly.layout import Over, layout
 from sparingly.ledger import ACCOUNT, Account, cost_in_units
-from sparingly.numba_support import inlined, record
+from sparingly.numba_support import record
 from sparingly.randomness import Stream
-from sparingly.rules.greedy import Reservoir, reservoir_words
-from sparingly.rules.pacing import PACE, PACE_WORDS, SCORES, Pace, fresh_pace
-from sparingly.tabular.learner import ESTIMATE, TIES, TabularLearner
+from sparingly.rules.greedy import Reservoir
+from sparingly.rules.pacing import SCORES, Pace
+from sparingly.tabular.learner import ESTIMATE, TabularLearner
 
 Words = NDArray[np.int64]
 Integers = NDArray[np.int64]
@@ -27,14 +28,7 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     contexts=np.int64,  # S
     arms=np.int64,  # A
     live=np.int64,  # arms that were not retired
-    slots=np.int64,  # P, of Greedy's reservoir; 0 without the reduction
-    learner=np.int64,  # its number in the registry
-    learner_numbers=np.int64,  # how many parameters it has
-    rule=np.int64,  # its number in the registry
-    rule_numbers=np.int64,  # how many parameters it has
-    random_ties=np.int64,  # 1 if ties are broken at random
-    exploits=np.int64,  # 1 if the best estimate is played where nothing is asked
-    paced=np.int64,  # 1 if the rule keeps a pace
+    **OF_PAIR,
     scores=np.int64,  # K, how many scores it keeps: with contexts only
     per_context=np.int64,  # 1 if the learner counts the rounds of each context by themselves
     straight=np.int64,  # 1 if the index is a linear function of the level
@@ -45,7 +39,8 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     unknown=np.float64,  # the average of an arm without answers
     guess=np.float64,  # the prior: what an arm is thought to be worth,
     weight=np.float64,  # and as how many answers that counts
-    fading=np.float64,  # log(1 − forget); 0 if the learner forgets nothing
+    forgets=np.int64,  # 1 if the learner forgets
+    fading=np.float64,  # log(1 − forget)
     total_cost=np.int64,  # C, in millionths
     changed=np.int64,  # 1 once actions or contexts were added or retired
     decisions=np.int64,  # made so far
@@ -76,9 +71,7 @@ PURSE = record(  # if the learner forgets: see forgetting.py
     uneven=np.int64,  # 1 if cells may be ahead of the others
 )
 FAR = 2**62
-HEAD_WORDS, ACCOUNT_WORDS, COUNTS_WORDS, ESTIMATE_WORDS, SHARES_WORDS, FADED_WORDS, VISITS_WORDS, PURSE_WORDS = (
-    t.itemsize // 8 for t in (HEAD, ACCOUNT, COUNTS, ESTIMATE, SHARES, FADED, VISITS, PURSE)
-)
+ESTIMATE_WORDS = ESTIMATE.itemsize // 8
 
 
 class Memory(NamedTuple):
@@ -88,74 +81,26 @@ class Memory(NamedTuple):
     """
 
     own: Any  # None, or the compiled functions of a user's own learner or rule
-    head: Any  # (1,) of HEAD
-    account: Account  # (1,) of ACCOUNT
-    random: Stream  # (1,) the learner's own randomness
-    learner: Floats  # its parameters, as the functions take them
-    rule: Floats  # its parameters
+    head: Annotated[Any, HEAD, 1]
+    account: Annotated[Account, ACCOUNT, 1]
+    random: Annotated[Stream, np.uint64, 1]  # the learner's own randomness
+    learner: Annotated[Floats, np.float64, "learner_numbers"]  # its parameters, as the functions take them
+    rule: Annotated[Floats, np.float64, "rule_numbers"]  # its parameters
     pace: Pace  # what the rule remembers, if it keeps a pace
-    clock: Integers  # (1 + S,) rounds the learner has lived through: in all, and in each context
-    counts: Any  # (M,) of COUNTS
-    shares: Any  # (1,) of SHARES once cells were added or retired, (0,) before
-    before: Integers  # (M,) n⁰, the asks up to the last such change; (0,) before
-    faded: Any  # (M,) of FADED if the learner forgets, else (0,)
-    visits: Any  # (S,) of VISITS if it does
-    purse: Any  # (1,) of PURSE if it does
-    estimates: Any  # (M,) of ESTIMATE
-    levels: Floats  # (S,) of the policy that was kept last
-    policy: Words  # (4·M + S,) estimates and levels as one block: what Greedy keeps
+    clock: Annotated[Integers, np.int64, "1 + contexts"]  # rounds the learner has lived: in all, in each context
+    counts: Annotated[Any, COUNTS, "cells"]
+    shares: Annotated[Any, SHARES, "changed"]  # (1,) once cells were added or retired, (0,) before
+    before: Annotated[Integers, np.int64, "cells * changed"]  # n⁰, the asks up to the last such change; (0,) before
+    faded: Annotated[Any, FADED, "cells * forgets"]
+    visits: Annotated[Any, VISITS, "contexts * forgets"]
+    purse: Annotated[Any, PURSE, "forgets"]
+    estimates: Annotated[Any, ESTIMATE, "cells"]
+    levels: Annotated[Floats, np.float64, "contexts"]  # of the policy that was kept last
+    policy: Annotated[Words, Over("estimates"), np.int64, "kept"]  # estimates and levels: what Greedy keeps
     reservoir: Reservoir
 
 
-@inlined
-def look(words: Words, own: Any) -> Memory:
-    """Name the parts of a memory."""
-    head = words[:HEAD_WORDS].view(HEAD)
-    contexts, slots = head[0].contexts, head[0].slots
-    cells = contexts * head[0].arms
-    floats = words.view(np.float64)
-    random = HEAD_WORDS + ACCOUNT_WORDS
-    learner = random + 1
-    rule = learner + head[0].learner_numbers
-    pace = rule + head[0].rule_numbers
-    scores = pace + PACE_WORDS
-    clock = scores + head[0].scores
-    counts = clock + 1 + contexts
-    shares = counts + COUNTS_WORDS * cells
-    before = shares + SHARES_WORDS * head[0].changed
-    forgets = int(head[0].fading != 0.0)
-    faded = before + cells * head[0].changed
-    visits = faded + FADED_WORDS * cells * forgets
-    purse = visits + VISITS_WORDS * contexts * forgets
-    estimates = purse + PURSE_WORDS * forgets
-    levels = estimates + ESTIMATE_WORDS * cells
-    reservoir = levels + contexts
-    return Memory(
-        own,
-        head,
-        words[HEAD_WORDS:random].view(ACCOUNT),
-        words[random:learner].view(np.uint64),
-        floats[learner:rule],
-        floats[rule:pace],
-        Pace(words[pace:scores].view(PACE), floats[scores:clock]),
-        words[clock:counts],
-        words[counts:shares].view(COUNTS),
-        words[shares:before].view(SHARES),
-        words[before:faded],
-        words[faded:visits].view(FADED),
-        words[visits:purse].view(VISITS),
-        words[purse:estimates].view(PURSE),
-        words[estimates:levels].view(ESTIMATE),
-        floats[levels:reservoir],
-        words[estimates:reservoir],
-        Reservoir(
-            words[reservoir : reservoir + 1],
-            words[reservoir + 1 : reservoir + 1 + slots],
-            words[reservoir + 1 + slots :].reshape((slots, reservoir - estimates)),
-        ),
-    )
-
-
+look, blank = layout(Memory, cells="contexts * arms", kept=f"{ESTIMATE_WORDS} * cells + contexts")
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 
@@ -165,26 +110,20 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
     `changed`: with room for what is remembered once cells were added or retired.
     """
     contexts, arms = costs.shape
-    cells, policy = contexts * arms, ESTIMATE_WORDS * contexts * arms + contexts
-    size = HEAD_WORDS + ACCOUNT_WORDS + 1 + pair.learner_numbers.size + pair.rule_numbers.size + 1 + contexts
-    scores = SCORES if pair.paced and contexts > 1 and not pair.python_learner else 0
-    size += PACE_WORDS + scores + changed * (SHARES_WORDS + cells)
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
-    if known.forget > 0.0:
-        size += FADED_WORDS * cells + VISITS_WORDS * contexts + PURSE_WORDS
-    words = np.zeros(size + COUNTS_WORDS * cells + policy + reservoir_words(pair.slots, policy), dtype=np.int64)
     units = cost_in_units(costs).ravel()
     hopeful = pair.exploits and known.hopeful  # who explores by asks tries every arm first
-    unknown = max(known.unknown, 1.0) if hopeful else known.unknown
-    words[:HEAD_WORDS].view(HEAD)[0] = (
-        contexts, arms, arms, pair.slots, pair.learner, pair.learner_numbers.size, pair.rule, pair.rule_numbers.size,
-        TIES[known.ties], pair.exploits, pair.paced, scores, known.per_context, known.straight,
-        hopeful, "bounds" in known.functions, "sample" in known.functions, known.answers_only, unknown,
-        known.prior, known.prior_weight, math.log1p(-known.forget), units.sum(), changed, 0,
+    head = pair.head(
+        HEAD, pair.learner_numbers, known.ties, contexts=contexts, arms=arms, live=arms,
+        scores=SCORES if pair.paced and contexts > 1 and not pair.python_learner else 0,
+        per_context=known.per_context, straight=known.straight, hopeful=hopeful,
+        bounded="bounds" in known.functions, samples="sample" in known.functions,
+        unknown=max(known.unknown, 1.0) if hopeful else known.unknown, total_cost=units.sum(), changed=changed,
+        answers_only=known.answers_only, guess=known.prior, weight=known.prior_weight, forgets=known.forget > 0.0,
+        fading=math.log1p(-known.forget),
     )  # fmt: skip
+    words = blank(head)
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:] = pair.learner_numbers, pair.rule_numbers
     memory.counts["cost"] = units
-    fresh_pace(memory.pace.state)
-    memory.random[0] = key
+    pair.begin(memory, pair.learner_numbers, key)
     return words

@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from sparingly.ledger import UNIT, UNLIMITED, charge, refund, spend
+from sparingly.ledger import UNLIMITED, charge, question_of, refund, spend, without_arrays
 from sparingly.numba_support import apart, compiled, inlined
-from sparingly.protocol import Question, Units
+from sparingly.protocol import Question
 from sparingly.randomness import uniform
 from sparingly.reasons import ASKED, BLIND, DECLINED, EXPLOITED, EXPLORED, PAST, STEP
 from sparingly.reasons import DENIED as DENIED_BY_BUDGET
 from sparingly.rules import RULES
 from sparingly.rules.balanced import count_excess
 from sparingly.rules.dispatch import (
+    NO_BOUNDS,
     NO_LIMIT,
     NO_REASON,
+    NO_ROAMING,
+    NO_SAMPLE,
+    NO_STREAK,
     kinds_for,
     ladder,
-    no_bounds,
-    no_limit,
-    no_roaming,
-    no_sample,
-    no_streak,
 )
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import UNKNOWN, take_score
@@ -49,14 +48,14 @@ UNASKED, ANSWERABLE, DENIED = 0, 1, 2  # how a round can end: not asked, asked, 
 level_of = ladder("level", LEARNERS, kinds_for(LEARNERS, "level"), "rounds")
 offset_of = ladder("offset", LEARNERS, kinds_for(LEARNERS, "offset"), "answers")
 index_of = ladder("index", LEARNERS, kinds_for(LEARNERS, "index"), "estimate, level")
-sample_of = ladder("sample", LEARNERS, kinds_for(LEARNERS, "sample", "level", no_sample), "estimate, level, random")
-bounds_of = ladder("bounds", LEARNERS, kinds_for(LEARNERS, "bounds", "level", no_bounds), "estimate, level")
-roams_of = ladder("roams", LEARNERS, kinds_for(LEARNERS, "roams", "level", no_roaming), "random")
+sample_of = ladder("sample", LEARNERS, kinds_for(LEARNERS, "sample", "level", NO_SAMPLE), "estimate, level, random")
+bounds_of = ladder("bounds", LEARNERS, kinds_for(LEARNERS, "bounds", "level", NO_BOUNDS), "estimate, level")
+roams_of = ladder("roams", LEARNERS, kinds_for(LEARNERS, "roams", "level", NO_ROAMING), "random")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "tabular"), "question")
-streak_of = ladder("streak", RULES, kinds_for(RULES, "streak", "tabular", no_streak), "question")
+streak_of = ladder("streak", RULES, kinds_for(RULES, "streak", "tabular", NO_STREAK), "question")
 reason_of = ladder("reason", RULES, kinds_for(RULES, "reason", "tabular", NO_REASON), "question")
-promise_of = ladder("promise", RULES, kinds_for(RULES, "promise", "tabular", no_limit), "question")
-limit_of = ladder("limit", RULES, kinds_for(RULES, "limit", "tabular", no_limit), "question")
+promise_of = ladder("promise", RULES, kinds_for(RULES, "promise", "tabular", NO_LIMIT), "question")
+limit_of = ladder("limit", RULES, kinds_for(RULES, "limit", "tabular", NO_LIMIT), "question")
 
 
 @compiled
@@ -76,7 +75,7 @@ def width_at(limit: int, rounds: int, cells: int) -> float:
 @inlined
 def forgets(m: Memory) -> bool:
     """Whether the learner forgets."""
-    return bool(m.head[0].fading != 0.0)
+    return bool(m.head[0].forgets)
 
 
 @inlined
@@ -316,22 +315,9 @@ def question_about(m: Memory, cell: int) -> Question:
     elif granted < UNLIMITED and m.before.size > 0:
         left, granted = granted - spent, budget_in_shares(m)
         spent = granted - left
-    return Question(
-        rounds,
-        asked,
-        cell_width(tries, rounds_lived(m), cells),
-        cost / UNIT,
-        total / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        cells,
-        Units(cost, total, granted, spent),
-        None,
-        None,
-        m.pace.state[0].score,
-        m.pace,
-        m.counts,
-        recalled,
+    width, score = cell_width(tries, rounds_lived(m), cells), m.pace.state[0].score
+    return question_of(
+        rounds, asked, width, cells, cost, total, granted, spent, None, None, score, m.pace, m.counts, recalled
     )
 
 
@@ -382,15 +368,22 @@ def best_estimate(m: Memory, u: int, a: int) -> int:
 @inlined
 def charge_for(m: Memory, cell: int, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
+    ending = charge_cell(m, m.counts[cell], wanted)
+    if ending == ANSWERABLE and forgets(m):
+        add_ask(m, cell, m.counts[cell].cost)
+    return ending
+
+
+@inlined
+def charge_cell(m: Any, cell: Any, wanted: bool) -> int:
+    """The same for the memory of any setting, given the counts of the cell."""
     if not wanted:
         return UNASKED
-    if not charge(m.account, m.counts[cell].cost):
+    if not charge(m.account, cell.cost):  # E7: the ledger is PaperMatching's guard
         return DENIED
     if m.head[0].paced:
-        count_excess(m.pace.state, m.counts[cell].asked, m.counts[cell].cost)
-    m.counts[cell].asked += 1
-    if forgets(m):
-        add_ask(m, cell, m.counts[cell].cost)
+        count_excess(m.pace.state, cell.asked, cell.cost)
+    cell.asked += 1
     return ANSWERABLE
 
 
@@ -622,12 +615,8 @@ def open_by_words(words: Words, own: Any, u: int, names: bool) -> tuple[int, flo
 
 @compiled
 def question_by_words(words: Words, own: Any, cell: int) -> Question:
-    """`question_about`, without the arrays, which compiled code cannot return."""
-    q = question_about(look(words, own), cell)
-    return Question(
-        q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, None, None, q.score,
-        None, None, q.recalled,
-    )  # fmt: skip
+    """`question_about`."""
+    return without_arrays(question_about(look(words, own), cell))
 
 
 @compiled

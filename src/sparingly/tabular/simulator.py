@@ -35,6 +35,7 @@ class TabularSimulator(RoundSimulator):
     """A simulation of arms or contextual arms."""
 
     about = "arms"
+    problems = Problem
 
     def __init__(self, problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> None:
         super().__init__(problem, learner, rule, budget, marks, skip)
@@ -66,23 +67,14 @@ class TabularSimulator(RoundSimulator):
         foreseen = {"limit"} if contexts_there > 1 else {"limit", "streak"}
         self.skip = skip and known and not foreseen.isdisjoint(getattr(rule, "functions", ()))
 
-    @staticmethod
-    def takes(problem: Any) -> bool:
-        return isinstance(problem, Problem)
-
     @property
     def shape(self) -> tuple[int, int]:
         return self.costs.shape[0], self.costs.shape[1]
 
     @property
     def compiled(self) -> bool:
-        return (
-            not self.pair.python_learner
-            and not self.pair.python_rule
-            and isinstance(self.problem, ContextualArms)
-            and type(self.problem).draw is ContextualArms.draw
-            and not self.adaptive
-        )
+        ours = isinstance(self.problem, ContextualArms) and type(self.problem).draw is ContextualArms.draw
+        return ours and super().compiled
 
     def start(self, seeds: np.random.SeedSequence) -> Any:
         """The memory of one run."""
@@ -119,9 +111,6 @@ class TabularSimulator(RoundSimulator):
                 context, budget = tapes.take(first, count)
                 context = check_block(context, count, self.shape[0])
                 yield loop.Block(first, count, context, budgets.TAPED, 0.0, 0.0, budget)
-
-    def open_tape(self, random: np.random.Generator) -> Any:
-        return self.source.tape(random, self.shape[0])
 
     def check_context(self, context: Any) -> int:
         return check_number(context, self.shape[0], "context")

@@ -19,7 +19,7 @@ from sparingly.budgets import TAPED, units_at
 from sparingly.ledger import UNLIMITED, can_pay, spend
 from sparingly.numba_support import apart, compiled, inlined, record
 from sparingly.problems.rewards import BERNOULLI, coin, draw, edge
-from sparingly.rules.dispatch import NO_LIMIT, kinds_for, ladder, no_ceiling, no_earnings
+from sparingly.rules.dispatch import NO_CEILING, NO_EARNINGS, NO_LIMIT, kinds_for, ladder
 from sparingly.rules.pacing import UNKNOWN
 from sparingly.simulation.record import Record, is_due, write
 from sparingly.tabular.learners import LEARNERS
@@ -52,8 +52,8 @@ Floats = NDArray[np.float64]
 
 TINY = 1e-12  # far above the rounding error of an index, far below any difference that matters
 
-ceiling_of = ladder("ceiling", LEARNERS, kinds_for(LEARNERS, "ceiling", "level", no_ceiling), "level, now, rounds")
-earned_of = ladder("earned", LEARNERS, kinds_for(LEARNERS, "earned", "level", no_earnings), "answers, ahead, level")
+ceiling_of = ladder("ceiling", LEARNERS, kinds_for(LEARNERS, "ceiling", "level", NO_CEILING), "level, now, rounds")
+earned_of = ladder("earned", LEARNERS, kinds_for(LEARNERS, "earned", "level", NO_EARNINGS), "answers, ahead, level")
 
 
 class TrueArms(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sparingly.episodic.family import InEpisodes
 from sparingly.episodic.stationary import memory
 from sparingly.episodic.stationary import round as rounds
 from sparingly.episodic.stationary.learner import StationaryUCBVI, cell_costs
@@ -21,15 +22,14 @@ from sparingly.episodic.stationary.memory import (
 )
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.family import (
-    BaseFamily,
     as_integers,
     check_rule,
     check_spending,
     fill,
-    restore_pace,
     saved_pace,
     with_given_costs,
 )
+from sparingly.interpreter import as_python
 from sparingly.protocol import Outcome
 from sparingly.randomness import keys
 from sparingly.reasons import ASKED, SETTLED
@@ -44,22 +44,20 @@ COUNTERS = (
     "seen_cost", "decisions", "episodes", "plans", "stale", "settled", "places", "edges", "waiting", "look_at",
 )  # fmt: skip
 MOST_TO_GUESS = 2 * 10**7  # values of states and steps that a best guess is planned for
-INSTEAD = "this agent acts step by step: action = agent.act(state), then step = agent.reached(next_state)"
+BY = "acts step by step: action = agent.act(state), then step = agent.reached(next_state)"
 
 
-class StationaryFamily(BaseFamily):
+class StationaryFamily(InEpisodes):
     """One model for all steps, with any rule that decides step by step."""
 
-    setting = "episodic"
+    by = BY
     learners = LEARNERS
     views = ("asked", "answered", "means", "visits", "widths", "values", "best_guess", "act", "reached")
     instead: ClassVar[dict[str, str]] = {
         "threshold": "the threshold of an episode differs from cell to cell; `widths` has what is compared",
-        "plan": INSTEAD,
-        "decide_episode": INSTEAD,
-        "observe_episode": INSTEAD,
+        **dict.fromkeys(("plan", "decide_episode", "observe_episode"), f"this agent {BY}"),
     }
-    state = (*BaseFamily.state, "shape")
+    state = (*InEpisodes.state, "shape")
     compiled: ClassVar[dict[str, Any]] = {"_act": rounds.act, "_reached": rounds.reached, "_learn": rounds.learn}
     open_memory = staticmethod(open_memory)
     fixed = "the {what} of {learner} are fixed, since plans and bonuses count them: make a new agent"
@@ -162,22 +160,6 @@ class StationaryFamily(BaseFamily):
         asked = due and bool(self.asks(question_now(self.memory, cell, log_now(self.memory))))
         return edge, bool(rounds.step_arrive(self.words, self.own, edge, asked, due, ended, lane))
 
-    def check(self, context: Any) -> Any:
-        """Not here."""
-        raise InvalidInput(INSTEAD)
-
-    def decide(self, context: Any) -> Outcome:
-        """Not here."""
-        raise InvalidInput(INSTEAD)
-
-    def count_ask(self, context: Any, action: int) -> Any:
-        """Not in episodes."""
-        raise InvalidInput("asks about the steps of an episode cannot be taken over from a record")
-
-    def take_back(self, ticket: Any) -> None:
-        """Not in episodes."""
-        raise InvalidInput("asks about the steps of an episode cannot be taken back")
-
     def learn(self, ticket: int, reward: float) -> None:
         """Take in one answer."""
         self._learn(self.words, self.own, ticket, reward)
@@ -207,18 +189,6 @@ class StationaryFamily(BaseFamily):
         """One of the counts of every cell."""
         counts: Integers = self._spread(self.memory.cells[name], 0, np.int64)
         return counts
-
-    def asked(self) -> Integers:
-        """How often each cell was asked about."""
-        return self.counted("asked")
-
-    def answered(self) -> Integers:
-        """How often each cell was answered."""
-        return self.counted("answered")
-
-    def visits(self) -> Integers:
-        """How often each cell was visited."""
-        return self.counted("visits")
 
     def means(self) -> Floats:
         """The mean answer of each cell; NaN where there is none."""
@@ -288,21 +258,19 @@ class StationaryFamily(BaseFamily):
         used, edges, lanes = counters["places"], counters["edges"], len(parts["lanes"])
         if not (0 <= used <= self.shape[0] and 0 <= edges <= 2 * used * used * self.shape[1] + used and lanes >= 1):
             raise UnreadableFile("the numbers of states and transitions are out of their range")
-        self.words = laid_out(self.memory, self.words, room=max(16, used + 2), pool=max(64, edges + 2), lanes=lanes)
+        self.words = laid_out(self.memory, room=max(16, used + 2), pool=max(64, edges + 2), lanes=lanes)
         self.attach()
         m = self.memory
         sizes = {"lanes": lanes, "places": used, "cells": used * self.shape[1], "edges": edges}
         for name in LISTS:
             fill(as_integers(getattr(m, name)[: sizes[name]]), parts[name])
-        fill(m.account.view(np.int64), parts["account"])
-        fill(m.random, parts["random"])
+        self.restore_common(parts)
         fill(m.heap[: counters["waiting"]], parts["heap"])
         fill(m.values[:, :used], parts["values"])
         fill(m.policy[:, :used], parts["policy"])
         for name, value in counters.items():
             m.head[name] = value
         m.head["signal"] = parts["signal"]
-        restore_pace(self.pair, m.pace, parts)
         check_memory(m, used, edges)
         m.place_of[m.places["state"][:used]] = np.arange(used)
         if (m.cells["cost"][: used * self.shape[1]] != self._prices_of(m, used)).any():
@@ -389,4 +357,4 @@ def memory_call(name: str) -> Any:
     return getattr(function, "py_func", function)
 
 
-question_now, log_now = memory_call("question_about"), memory_call("current_log")
+question_now, log_now = as_python(memory.question_about), memory_call("current_log")

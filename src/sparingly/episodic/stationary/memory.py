@@ -7,23 +7,23 @@ whether the episode has ended there. Only what was seen takes room, but for one 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparingly.episodic.learner import log_term
 from sparingly.episodic.stationary.learner import StationaryUCBVI, cell_costs
-from sparingly.family import Pair
-from sparingly.ledger import ACCOUNT, UNIT, UNLIMITED, Account, cost_in_units
+from sparingly.family import OF_PAIR, Pair
+from sparingly.layout import layout
+from sparingly.ledger import ACCOUNT, UNIT, Account, cost_in_units, question_of
 from sparingly.numba_support import apart, inlined, record
-from sparingly.protocol import Question, Step, Units
+from sparingly.protocol import Question, Step
 from sparingly.randomness import Stream
 from sparingly.rules import RULES
 from sparingly.rules.dispatch import kinds_for, ladder, no_signal
 from sparingly.rules.intervals import reward_width, variance_of
-from sparingly.rules.pacing import PACE, PACE_WORDS, Pace, fresh_pace
-from sparingly.tabular.learner import TIES
+from sparingly.rules.pacing import Pace
 
 Words = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -41,14 +41,8 @@ HEAD = record(  # sizes first, then what is fixed for life, then counters
     prices=np.int64,  # how many costs are listed: S·A, or 1 if all are alike
     room=np.int64,  # for how many places there is room,
     pool=np.int64,  # and for how many edges
-    learner=np.int64,  # its number in the registry
-    learner_numbers=np.int64,  # how many parameters it has
-    rule=np.int64,  # its number in the registry
-    rule_numbers=np.int64,  # how many parameters it has
-    random_ties=np.int64,  # 1 if ties are broken at random
-    exploits=np.int64,  # 1 if rewards are explored only where the rule would ask
+    **OF_PAIR,
     looks=np.int64,  # 1 if a plan finds out where that is; a rule in plain Python says it step by step
-    paced=np.int64,  # 1 if the rule keeps a pace
     outcomes=np.int64,  # 1 if rewards depend on what was reached
     known_after=np.int64,  # equal answers, 0 for never
     total_cost=np.int64,  # C, in millionths
@@ -114,9 +108,6 @@ EDGE = record(
     following=np.int64,  # the next edge of the same cell
     beside=np.int64,  # the next edge into the same place
 )
-HEAD_WORDS, ACCOUNT_WORDS, LANE_WORDS, PLACE_WORDS, CELL_WORDS, EDGE_WORDS = (
-    kind.itemsize // 8 for kind in (HEAD, ACCOUNT, LANE, PLACE, CELL, EDGE)
-)
 
 asks_about = ladder("asks", RULES, kinds_for(RULES, "episodic"), "question")
 signal_of = ladder("signal", RULES, kinds_for(RULES, "signal", "episodic", no_signal), "question")
@@ -129,70 +120,25 @@ class Memory(NamedTuple):
     """The parts of an agent's memory, as views. Cell place·A + action; values and policy [steps to go, place]."""
 
     own: Any  # None, or the compiled functions of a user's own learner or rule
-    head: Any  # (1,) of HEAD
-    account: Account  # (1,) of ACCOUNT
-    random: Stream  # (1,)
-    learner: Floats  # its parameters, as the functions take them
-    rule: Floats  # its parameters
+    head: Annotated[Any, HEAD, 1]
+    account: Annotated[Account, ACCOUNT, 1]
+    random: Annotated[Stream, np.uint64, 1]
+    learner: Annotated[Floats, np.float64, "learner_numbers"]  # its parameters, as the functions take them
+    rule: Annotated[Floats, np.float64, "rule_numbers"]  # its parameters
     pace: Pace  # what the rule remembers, if it keeps a pace
-    lanes: Any  # of LANE
-    prices: Words  # (S·A,), or (1,)
-    place_of: Words  # (S,) the place of a state, or NONE
-    places: Any  # (room,) of PLACE
-    cells: Any  # (room·A,) of CELL
-    edges: Any  # (pool,) of EDGE
-    heap: Words  # (room,) places, the one with the highest priority first
-    values: Floats  # (stages, room) V of the latest plan
-    policy: Words  # (stages, room) of the latest plan
+    lanes: Annotated[Any, LANE, "lanes"]
+    prices: Annotated[Words, np.int64, "prices"]  # (S·A,), or (1,)
+    place_of: Annotated[Words, np.int64, "states"]  # the place of a state, or NONE
+    places: Annotated[Any, PLACE, "room"]
+    cells: Annotated[Any, CELL, "room * actions"]
+    edges: Annotated[Any, EDGE, "pool"]
+    heap: Annotated[Words, np.int64, "room"]  # places, the one with the highest priority first
+    values: Annotated[Floats, np.float64, "stages", "room"]  # V of the latest plan
+    policy: Annotated[Words, np.int64, "stages", "room"]  # of the latest plan
 
 
-@inlined
-def look(words: Words, own: Any) -> Memory:
-    """Name the parts of a memory."""
-    head, floats = words[:HEAD_WORDS].view(HEAD), words.view(np.float64)
-    h = head[0]
-    random = HEAD_WORDS + ACCOUNT_WORDS
-    learner = random + 1
-    rule = learner + h.learner_numbers
-    pace = rule + h.rule_numbers
-    lanes = pace + PACE_WORDS
-    prices = lanes + LANE_WORDS * h.lanes
-    place_of = prices + h.prices
-    places = place_of + h.states
-    cells = places + PLACE_WORDS * h.room
-    edges = cells + CELL_WORDS * h.room * h.actions
-    heap = edges + EDGE_WORDS * h.pool
-    values = heap + h.room
-    policy = values + h.stages * h.room
-    end = policy + h.stages * h.room
-    return Memory(
-        own,
-        head,
-        words[HEAD_WORDS:random].view(ACCOUNT),
-        words[random:learner].view(np.uint64),
-        floats[learner:rule],
-        floats[rule:pace],
-        Pace(words[pace:lanes].view(PACE), floats[lanes:lanes]),
-        words[lanes:prices].view(LANE),
-        words[prices:place_of],
-        words[place_of:places],
-        words[places:cells].view(PLACE),
-        words[cells:edges].view(CELL),
-        words[edges:heap].view(EDGE),
-        words[heap:values],
-        floats[values:policy].reshape((h.stages, h.room)),
-        words[policy:end].reshape((h.stages, h.room)),
-    )
-
-
+look, blank = layout(Memory, scores="0")
 open_memory = getattr(look, "py_func", look)  # the same, for use from Python
-
-
-def words_for(head: Any) -> int:
-    """How long the memory with these sizes is."""
-    own = HEAD_WORDS + ACCOUNT_WORDS + 1 + head.learner_numbers + head.rule_numbers + PACE_WORDS
-    seen = PLACE_WORDS + CELL_WORDS * head.actions + 1 + 2 * head.stages
-    return int(own + LANE_WORDS * head.lanes + head.prices + head.states + seen * head.room + EDGE_WORDS * head.pool)
 
 
 def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
@@ -204,52 +150,44 @@ def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
     prices = np.array([UNIT], dtype=np.int64)
     if learner.costs is not None:
         prices = cost_in_units(cell_costs(learner.costs, learner.states, learner.actions)).ravel()
-    head = np.zeros(1, dtype=HEAD)
-    fixed = {
-        "states": learner.states, "actions": learner.actions, "horizon": H, "stages": learner.stages, "lanes": 1,
-        "prices": prices.size, "room": 16, "pool": 64, "learner": pair.learner,
-        "learner_numbers": learner.numbers.size, "rule": pair.rule, "rule_numbers": pair.rule_numbers.size,
-        "random_ties": TIES[learner.ties], "exploits": pair.exploits,
-        "looks": pair.exploits and not pair.python_rule, "paced": pair.paced, "outcomes": learner.by == "outcome",
-        "known_after": learner.known_after or 0,
-        "total_cost": int(prices.sum()) if learner.costs is not None else learner.cells * UNIT,
-        "discount": 1.0 if learner.discount is None else learner.discount, "least": least, "most": most,
-        "lowest": low, "highest": high, "log_constant": learner.log_constant, "scale": learner.scale,
-        "slack": learner.slack, "imagined_visits": learner.imagined_visits,
-        "imagined_answers": learner.imagined_answers,        "signal": np.nan, "stale": 1,
-    }  # fmt: skip
-    for name, value in fixed.items():
-        head[name] = value
-    words = np.zeros(words_for(head[0]), dtype=np.int64)
-    words[:HEAD_WORDS] = head.view(np.int64)
+    head = pair.head(
+        HEAD, learner.numbers, learner.ties, states=learner.states, actions=learner.actions, horizon=H,
+        stages=learner.stages, lanes=1, prices=prices.size, room=16, pool=64,
+        looks=pair.exploits and not pair.python_rule, outcomes=learner.by == "outcome",
+        known_after=learner.known_after or 0,
+        total_cost=int(prices.sum()) if learner.costs is not None else learner.cells * UNIT,
+        discount=1.0 if learner.discount is None else learner.discount, least=least, most=most, lowest=low,
+        highest=high, log_constant=learner.log_constant, scale=learner.scale, slack=learner.slack,
+        imagined_visits=learner.imagined_visits, imagined_answers=learner.imagined_answers, signal=np.nan, stale=1,
+    )  # fmt: skip
+    words = blank(head)
     memory = open_memory(words, None)
-    memory.learner[:], memory.rule[:], memory.prices[:] = learner.numbers, pair.rule_numbers, prices
-    fresh_pace(memory.pace.state)
-    memory.random[0] = key
+    memory.prices[:] = prices
+    pair.begin(memory, learner.numbers, key)
     memory.lanes["place"], memory.lanes["action"] = NONE, NONE
     memory.place_of[:] = NONE
     return words
 
 
-def laid_out(old: Memory, words: Words, **sizes: Any) -> Words:
+def laid_out(old: Memory, **sizes: Any) -> Words:
     """A memory with these sizes that has only seen what is fixed for life: the costs of asking, the parameters."""
     head = old.head.copy()
     for name, size in sizes.items():
         head[name] = size
-    fresh = np.zeros(words_for(head[0]), dtype=np.int64)
-    fixed = HEAD_WORDS + ACCOUNT_WORDS + 1 + int(head[0].learner_numbers + head[0].rule_numbers) + PACE_WORDS
-    fresh[HEAD_WORDS:fixed] = words[HEAD_WORDS:fixed]
-    fresh[:HEAD_WORDS] = head.view(np.int64)
+    fresh = blank(head)
     new = open_memory(fresh, None)
+    for name in ("account", "random", "learner", "rule", "prices"):
+        getattr(new, name)[:] = getattr(old, name)
+    new.pace.state[:] = old.pace.state
     new.lanes["place"], new.lanes["action"] = NONE, NONE
-    new.prices[:], new.place_of[:] = old.prices, NONE
+    new.place_of[:] = NONE
     return fresh
 
 
 def copied(words: Words, **sizes: Any) -> Words:
     """The same memory with these sizes, but for its plan."""
     old = open_memory(words, None)
-    fresh = laid_out(old, words, **sizes)
+    fresh = laid_out(old, **sizes)
     new = open_memory(fresh, None)
     for name in ("lanes", "place_of", "places", "cells", "edges", "heap"):
         part = getattr(old, name)
@@ -350,22 +288,13 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
     found, head = m.cells[U(cell)], m.head[0]
     span = head.most - head.least
     granted, spent = m.account[0].granted, m.account[0].spent
-    return Question(
-        head.decisions + 1,
-        found.asked,
-        reward_width(variance_of(found.squares, found.answered) / (span * span), found.asked, logs),
-        found.cost / UNIT,
-        head.total_cost / UNIT,
-        granted / UNIT if granted < UNLIMITED else math.inf,
-        spent / UNIT if spent < UNLIMITED else math.inf,
-        head.states * head.actions,
-        Units(found.cost, head.total_cost, granted, spent),
-        None,
-        Step(found.visits, logs, float(head.states * head.actions), head.seen_cost),
-        math.inf,
-        m.pace,
-        m.cells,
-    )
+    width = reward_width(variance_of(found.squares, found.answered) / (span * span), found.asked, logs)
+    cells = head.states * head.actions
+    step = Step(found.visits, logs, float(cells), head.seen_cost)
+    return question_of(
+        head.decisions + 1, found.asked, width, cells, found.cost, head.total_cost, granted, spent, None, step,
+        math.inf, m.pace, m.cells,
+    )  # fmt: skip
 
 
 @inlined

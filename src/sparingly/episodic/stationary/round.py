@@ -26,10 +26,9 @@ from sparingly.episodic.stationary.memory import (
     signal_of,
 )
 from sparingly.episodic.stationary.planning import begun, guess_all, plan, sweep
-from sparingly.ledger import charge
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.randomness import uniform
-from sparingly.rules.balanced import count_excess
+from sparingly.tabular.round import ANSWERABLE, charge_cell
 
 Integers = NDArray[np.int64]
 
@@ -110,14 +109,9 @@ def is_due(m: Memory, edge: int) -> bool:
 @inlined
 def settle(m: Memory, edge: int, wanted: bool) -> bool:
     """Charge the ledger if the rule wants to ask, and count the ask."""
-    cell = m.cells[m.edges[edge].cell]
-    if not wanted or not charge(m.account, cell.cost):
-        return False
-    if m.head[0].paced:
-        count_excess(m.pace.state, cell.asked, cell.cost)
-    cell.asked += 1
-    m.edges[edge].asked += 1
-    return True
+    asked = charge_cell(m, m.cells[m.edges[edge].cell], wanted) == ANSWERABLE
+    m.edges[edge].asked += asked
+    return asked
 
 
 @inlined
