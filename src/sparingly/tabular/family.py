@@ -273,6 +273,15 @@ class TabularFamily(CellFamily):
         means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)
         return means.reshape(self.shape)
 
+    def remembered(self) -> tuple[Floats, float]:
+        """How many answers of each cell are remembered, (S, A), and how many rounds: all, unless it forgets."""
+        m, now = self.memory, float(max(self.made[0], 1))
+        if not self.forgets:
+            return (m.counts["answered"] + m.counts["taught"]).reshape(self.shape).astype(np.float64), now
+        fading = float(m.head["fading"][0])
+        weights = np.exp(fading * (m.clock[0] - m.faded["since"]))
+        return (m.faded["heard"] * weights).reshape(self.shape), math.expm1(fading * now) / math.expm1(fading)
+
     def indices(self, context: int | None = None) -> Floats:
         """The learner's index of each arm (A,), as the next decision in this context will compare them."""
         if self.plain is not None:
