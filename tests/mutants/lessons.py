@@ -68,8 +68,8 @@ MUTANTS = (
     ),
     Mutant(
         "lessons/half-a-log", "saving", "teaching.py",
-        "self._teach_all([self._lesson(*row) for row in rows])",
-        "for row in rows:\n            self._teach_all([self._lesson(*row)])",
+        "lessons = [self._lesson(*row) for row in rows]\n",
+        "for row in rows:\n            self._teach_all([self._lesson(*row)])\n        lessons = []\n",
         "the rows before one that does not fit are learnt",
         (f"{TEACHING}::test_a_log_is_a_warm_start_all_or_nothing",),
     ),
