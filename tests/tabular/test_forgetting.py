@@ -299,7 +299,7 @@ def test_a_saved_agent_goes_on_as_it_would_have(learner, rule):
     agent = sp.Agent(FORGETFUL[learner](3, contexts=2), rule, budget=sp.budgets.Linear(0.4), seed=1)
     on(agent, 80, 0)
     while not agent.awaited:
-        on(agent, 1, 2)
+        agent.decide(0)
     again = loads(dumps(agent))
     assert on(again, 80, 1) == on(agent, 80, 1)
     assert dumps(again) == dumps(agent)
