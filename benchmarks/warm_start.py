@@ -3,8 +3,8 @@
     python -m benchmarks.warm_start [--write docs/feedback.md]
 
 The log has actions drawn at random and their rewards. Both agents then meet the same rounds, with the default rule and
-a budget of one ask in five rounds. Counted are the asks until 500 rounds in a row earn 95 % of what an agent earns at
-the end of as many rounds that asks in each of them.
+a budget of one ask in five rounds. Counted are the asks before the first 500 rounds in a row that earn 95 % of what an
+agent earns at the end of as many rounds that asks in each of them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,12 @@ def earned(table: real.Table, agent: sp.Agent, seed: int) -> tuple[np.ndarray, n
 
 
 def asks_needed(rewards: np.ndarray, asked: np.ndarray, level: float) -> float:
-    """Asks when the first window that earns the level ends; all of them if none does."""
+    """Asks before the first window that earns the level; all of them if none does."""
     means = np.convolve(rewards, np.full(WINDOW, 1 / WINDOW), "valid")
     reached = np.flatnonzero(means >= level)
-    return float(asked[reached[0] + WINDOW - 1] if reached.size else asked[-1])
+    if reached.size == 0:
+        return float(asked[-1])
+    return float(asked[reached[0] - 1]) if reached[0] > 0 else 0.0
 
 
 def measure(name: str) -> tuple[float, float, float]:
