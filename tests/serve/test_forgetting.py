@@ -14,7 +14,9 @@ FORGETS = {"type": "UCB1", "forget": 0.2, "ties": "first"}
 
 
 async def estimate(made: Inside) -> dict[str, Any]:
-    return (await made.call("GET", "one/estimates")).json()["estimates"][0]
+    answer = await made.call("GET", "one/estimates")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["estimates"][0]
 
 
 def test_a_late_answer_weighs_as_one_of_its_round(tmp_path):
