@@ -96,7 +96,7 @@ MUTANTS = (
         "forget/free-part-takes-the-reserve", "rule", "rules/balanced.py",
         "reason_to_spend(question, free, left - reserve, ", "reason_to_spend(question, free, left, ",
         "with a learner that forgets the free part spends what is reserved",
-        (ATTACK,),
+        (f"{FORGETTING}::test_the_free_part_leaves_the_reserve",),
     ),
     Mutant(
         "forget/cells-ahead-ignored", "ledger", "tabular/forgetting.py",

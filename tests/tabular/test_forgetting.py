@@ -226,6 +226,15 @@ def test_the_budget_holds_and_safe_rules_are_never_refused(data, rule, changing)
         assert attack.agent.ledger.refused == 0
 
 
+def test_the_free_part_leaves_the_reserve():
+    """Of 20 asks half are reserved: the first arm gets no more than 10, and then the other one its share."""
+    agent = sp.Agent(sp.UCB1(2, forget=1e-6), sp.BalancedMatching(reserve=0.5), budget=20, seed=0)
+    diary = Diary(1e-6)
+    assert sum(play(agent, diary, 0, 0)[1] for _ in range(30)) == 10
+    assert sum(play(agent, diary, 0, 1)[1] for _ in range(30)) in (4, 5)  # the fifth is a matter of rounding
+    assert agent.ledger.refused == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [sp.ExactMatching(), sp.BalancedMatching(), sp.BalancedMatching(reserve=0.9)], ids=str)
 @pytest.mark.parametrize("forget", [1e-6, 1e-3, 0.02])
