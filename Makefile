@@ -25,8 +25,10 @@ test: $(VENV)/ready browser postgres
 	$(BIN)/ruff format --check .
 	@echo "== Types (mypy --strict)"
 	$(BIN)/mypy
-	@echo "== Tests (pytest, on all cores)"
-	$(BIN)/pytest -n auto
+	@echo "== Tests (pytest, on all cores), and two minutes of faults beside them (make soak has more)"
+	@mkdir -p build
+	@$(BIN)/python -m tests.serve.soak --seconds 120 > build/soak.txt 2>&1 & soak=$$!; $(BIN)/pytest -n auto; tests=$$?; \
+		wait $$soak; faults=$$?; cat build/soak.txt; exit $$((tests || faults))
 
 soak: $(VENV)/ready postgres
 	@echo "== Faults of many kinds on SQLite and PostgreSQL, and an audit (half an hour; make soak SOAK=60 for a minute)"
@@ -66,11 +68,13 @@ bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
+	$(BIN)/python -m benchmarks.labels
 	$$([ -x $(RLBERRY)/bin/python ] && echo $(RLBERRY) || echo $(VENV))/bin/python -m benchmarks.episodic
 
 bench-steps: $(VENV)/ready
-	@echo "== One model for all steps in eleven environments, against Q-learning and UCBVI; an hour and more"
+	@echo "== One model for all steps in eleven environments, against Q-learning and UCBVI, and in large ones; an hour and more"
 	$(BIN)/python -m benchmarks.stationary
+	$(BIN)/python -m benchmarks.large
 
 OLD ?= HEAD
 
@@ -107,6 +111,7 @@ figures: $(VENV)/ready
 	$(BIN)/python docs/figures/frozen_lake.py
 	$(BIN)/python docs/figures/choosing.py
 	$(BIN)/python docs/figures/parts.py
+	$(BIN)/python docs/figures/environments.py
 
 gallery: $(VENV)/ready
 	@echo "== Running the programs of the gallery, for the tables and figures of docs/gallery (two to three minutes on two cores)"

@@ -128,6 +128,11 @@ class Case:
         env = gymnasium.make(self.name, max_episode_steps=self.horizon, **dict(self.options))
         return Silent(env, self.silence) if self.silence else env
 
+    def silenced(self, silence: float) -> Case:
+        """The same, with every reward 0 with this probability."""
+        rewards = (min(self.rewards[0], 0.0), max(self.rewards[1], 0.0)) if silence else self.rewards
+        return dataclasses.replace(self, silence=silence, rewards=rewards)
+
     @property
     def title(self) -> str:
         """Its name, short."""

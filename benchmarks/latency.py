@@ -2,10 +2,11 @@
 
     python -m benchmarks.latency --write docs/deployment.md
 
-Each row first finds the most decisions a second (64 connections that send as soon as they are answered), and then sends
-half as many at even times: waits count from the moment at which a request was due, not from when a connection was free.
-Processor time is that of all processes of the service, and of the database. `--source DIR` measures another version:
-the `src` of a checkout.
+Each row first finds the most decisions a second (64 connections to each process, that send as soon as they are
+answered), and then sends half as many at even times: waits count from the moment at which a request was due, not from
+when a connection was free. Processor time is that of the process of the service that takes most, of all of them, and of
+the database. On a machine with a core for each process, the first says how many decisions a second there can be.
+`--source DIR` measures another version: the `src` of a checkout.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,7 +35,10 @@ BEGIN, END = "<!-- latency: begin -->", "<!-- latency: end -->"
 BODY = AGENTS["UCB1, 10 actions"][0]
 TICK = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 64
-ROWS = [("SQLite", 1, 1), ("SQLite", 64, 1), ("PostgreSQL", 1, 1), ("PostgreSQL", 64, 1), ("PostgreSQL", 64, 3)]
+ROWS = [  # the store, agents, processes, and whether these forward to each other
+    ("SQLite", 1, 1, False), ("SQLite", 64, 1, False), ("PostgreSQL", 1, 1, False), ("PostgreSQL", 64, 1, False),
+    ("PostgreSQL", 64, 3, False), ("PostgreSQL", 64, 3, True),
+]  # fmt: skip
 
 
 @dataclass
@@ -41,6 +46,7 @@ class Row:
     """What was measured of one arrangement."""
 
     rate: float  # decisions a second, at most
+    busiest: float  # microseconds of processor time for each decision, of the process that takes most
     service: float  # microseconds of processor time for each, of all processes of the service
     database: float
     waits: list[float]  # seconds, sorted, at half load
@@ -64,21 +70,31 @@ def with_children(pid: int) -> list[int]:
 
 
 @contextmanager
-def services(where: list[str], count: int, source: Path | None) -> Iterator[tuple[list[str], list[int]]]:
+def services(where: list[str], count: int, source: Path | None, peers: bool) -> Iterator[tuple[list[str], list[int]]]:
     """Processes of the service on one store: their addresses and pids."""
     environment = os.environ | ({} if source is None else {"PYTHONPATH": str(source)})
-    command = [sys.executable, "-m", "sparingly.cli", "serve", *where, "--port", "0"]
     started = []
     try:
         for _ in range(count):
+            port = str(free_port())
+            command = [sys.executable, "-m", "sparingly.cli", "serve", *where, "--port", port]
+            command += ["--peer", f"http://127.0.0.1:{port}"] if peers else []
             started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
             started[-1].address = started[-1].stdout.readline().split()[-1]
+        if peers:
+            time.sleep(3.0)  # until they know each other
         yield [one.address for one in started], [one.pid for one in started]
     finally:
         for one in started:
             one.terminate()
         for one in started:
             one.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 async def send(urls: list[str], agents: int, total: int, rate: float | None, mark: str) -> tuple[float, list[float]]:
@@ -106,11 +122,11 @@ async def send(urls: list[str], agents: int, total: int, rate: float | None, mar
         writer.close()
 
     start = time.perf_counter()
-    await asyncio.gather(*(caller(urls[k % len(urls)]) for k in range(CONNECTIONS)))
+    await asyncio.gather(*(caller(urls[k % len(urls)]) for k in range(CONNECTIONS * len(urls))))
     return time.perf_counter() - start, sorted(waits)
 
 
-def measure(kind: str, agents: int, processes: int, total: int, turns: int, source: Path | None) -> Row:
+def measure(kind: str, agents: int, processes: int, peers: bool, total: int, turns: int, source: Path | None) -> Row:
     """One arrangement: the best of some turns at full speed, then half of that."""
     with ExitStack() as stack:
         where, database = ["--data", stack.enter_context(tempfile.TemporaryDirectory())], 0
@@ -119,37 +135,42 @@ def measure(kind: str, agents: int, processes: int, total: int, turns: int, sour
 
             postgres = stack.enter_context(server())
             where, database = ["--database", postgres.url("latency")], postgres.process.pid
-        urls, pids = stack.enter_context(services(where, processes, source))
+        urls, pids = stack.enter_context(services(where, processes, source, peers))
         for number in range(agents):
             put = urllib.request.Request(f"{urls[0]}/v1/agents/agent-{number}", json.dumps(BODY).encode(), method="PUT")
             put.add_header("content-type", "application/json")
             urllib.request.urlopen(put).read()
         uvloop.run(send(urls, agents, 2_000, None, "warm"))
-        best = Row(0.0, 0.0, 0.0, [])
+        best = Row(0.0, 0.0, 0.0, 0.0, [])
         for turn in range(turns):
             servers = with_children(database) if database else []
-            before = sum(map(processor, pids)), sum(map(processor, servers))
+            before = list(map(processor, pids)), sum(map(processor, servers))
             seconds, _ = uvloop.run(send(urls, agents, total, None, f"full-{turn}"))
-            used = sum(map(processor, pids)) - before[0], sum(map(processor, servers)) - before[1]
-            costs = [1e6 * one / total for one in used]
+            used = [processor(pid) - earlier for pid, earlier in zip(pids, before[0], strict=True)]
+            spent = max(used), sum(used), sum(map(processor, servers)) - before[1]
+            costs = [1e6 * one / total for one in spent]
             if total / seconds > best.rate:
                 best = Row(total / seconds, *costs, [])
         _, best.waits = uvloop.run(send(urls, agents, total, best.rate / 2, "half"))
         return best
 
 
-def table(total: int, turns: int, source: Path | None) -> str:
+def table(total: int, turns: int, source: Path | None, wanted: str = "") -> str:
     """All rows, as Markdown."""
     lines = [
-        "| decisions of UCB1 with ten actions | at most, a second | processor time each: service, database "
-        "| p50 at half load | p99 | p99.9 |",
+        "| decisions of UCB1 with ten actions | at most, a second "
+        "| processor time each: busiest process, all, database | p50 at half load | p99 | p99.9 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for kind, agents, processes in ROWS:
-        row = measure(kind, agents, processes, total, turns, source)
+    for kind, agents, processes, peers in ROWS:
+        if wanted not in f"{kind} {agents} {processes} {peers}" or (peers and source is not None):
+            continue
+        row = measure(kind, agents, processes, peers, total, turns, source)
         what = f"{kind}, {agents} agent{'s' if agents > 1 else ''}, {processes} process{'es' if processes > 1 else ''}"
+        what += ", `--peer`" if peers else ""
+        costs = ", ".join(f"{one:.0f} µs" for one in (row.busiest, row.service, row.database))
         waits = " | ".join(f"{row.wait(share):.1f} ms" for share in (0.5, 0.99, 0.999))
-        lines.append(f"| {what} | {row.rate:,.0f} | {row.service:.0f} µs, {row.database:.0f} µs | {waits} |")
+        lines.append(f"| {what} | {row.rate:,.0f} | {costs} | {waits} |")
         print(lines[-1], file=sys.stderr, flush=True)
     load = os.getloadavg()[1]
     lines += [
@@ -165,9 +186,10 @@ def main() -> None:
     options.add_argument("--write", type=Path, help="the document whose table is filled in")
     options.add_argument("--total", type=int, default=20_000, help="requests in a turn")
     options.add_argument("--turns", type=int, default=3)
+    options.add_argument("--only", default="", help="rows whose words have this, as 'PostgreSQL 64 3 True'")
     options.add_argument("--source", type=Path, help="the src of another version")
     chosen = options.parse_args()
-    text = table(chosen.total, chosen.turns, chosen.source)
+    text = table(chosen.total, chosen.turns, chosen.source, chosen.only)
     if chosen.write:
         put_between(chosen.write, BEGIN, END, text)
     print(text)

@@ -19,6 +19,7 @@ from benchmarks.timing import race, report
 from sparingly.ledger import UNLIMITED
 from sparingly.linear import fixed_set as loop
 from sparingly.linear.family import LinearFamily, make_memory
+from sparingly.problems.linear import TrueLinear
 from sparingly.randomness import keys
 from sparingly.simulation.record import SO_FAR, new_record
 
@@ -41,11 +42,10 @@ def ours(features: np.ndarray, theta: np.ndarray, rounds: int, key: np.uint64) -
         learner = sp.OFUL(d, noise=NOISE, delta=DELTA)
         words = make_memory(LinearFamily.make_pair(learner, sp.Always()), learner, np.uint64(0), together=True)
         record = new_record(np.array([rounds]), arms)
-        kept = arms if fixed_set else 0
+        kept, truth = arms if fixed_set else 0, TrueLinear(theta, NOISE, key, False)
         fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         if fixed_set:
-            loop.begin(words, features[0], fixed, theta)
-        truth = loop.TrueLinear(theta, NOISE, key)
+            loop.begin(words, features[0], fixed, truth)
         loop.run_block(words, None, truth, record, np.zeros(1, dtype=SO_FAR), features, fixed, tape, 1)
         return record.plays
 

@@ -161,8 +161,7 @@ def main() -> None:
     titles += [] if given.alone else ["steps of Q-learning", "regret of UCBVI", "is"]
     print("| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
     for case in cases:
-        silent = dataclasses.replace(case, silence=given.silence)
-        print(row(silent, range(given.seeds), not given.alone), flush=True)
+        print(row(case.silenced(given.silence), range(given.seeds), not given.alone), flush=True)
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def test_episodes_and_learners_in_plain_python_say_why_not():
 
 
 WRONG = {
-    "no name": (lambda a: a.add_action(), "say what the new one is called"),
+    "no name": (lambda a: a.add_action(), "give the new one a name"),
     "taken": (lambda a: a.add_action("small"), "different names"),
     "no text": (lambda a: a.add_action(2.5), "text or a whole number"),
     "unknown": (lambda a: a.retire_action("tiny"), "action must be 'small' or 'large'"),
@@ -198,7 +198,7 @@ def test_one_action_and_one_context_remain():
     agent.retire_action("small")
     with pytest.raises(sp.InvalidInput, match="the last of the actions: add another one first"):
         agent.retire_action("large")
-    with pytest.raises(sp.InvalidInput, match="was retired before"):
+    with pytest.raises(sp.InvalidInput, match="is retired already"):
         agent.retire_action("small")
     with pytest.raises(sp.InvalidInput, match="leave `cost` out"):
         agent.add_action("small", cost=2)

@@ -204,7 +204,7 @@ def test_the_reference_lists_parameters_and_what_comes_back(site):
     assert "jobs (int | None) -- how many threads to use." in text and "Parameters:-" not in text
     assert "Returns: regret, asks, spending" in text and "Return type: Simulation" in text
     agent = reference(site)["agent"].text
-    assert re.search(r"rule \(Rule[^)]*\) -- Decides when to ask\.", agent) and "Parameters ----" not in agent
+    assert re.search(r"rule \(Rule[^)]*\) -- Decides when to ask[.;]", agent) and "Parameters ----" not in agent
     assert "id (Any) -- the decision, or its id" in agent
 
 

@@ -103,7 +103,8 @@ def test_every_learner_and_rule_has_a_page_with_formula_and_figure(name):
     pages = [page for folder in ("learners", "rules") for page in (DOCS / folder).glob("*.md")]
     text = [page.read_text(encoding="utf-8") for page in pages]
     mine = [words for words in text if f"```{{part}} {name}\n" in words]
-    assert len(mine) == 1 and mine[0].startswith(f"# {name}\n") and "**Take it**" in mine[0]
+    assert len(mine) == 1 and mine[0].startswith(f"# {name}\n")
+    assert re.search(r"\*\*(Use|Take) it\*\* ", mine[0])
     assert len(pages) == len(PARTS)
     for _, formula in FORMULAS[name]:
         assert mathml(formula, block=True).startswith("<math")

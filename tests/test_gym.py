@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
@@ -461,6 +463,8 @@ def test_what_is_not_given_is_read_off_the_environment():
     assert result.agent.learner == sp.StationaryUCBVI(48, 4, 30, rewards=(-100.0, -1.0))
     assert result.agent.rule == sp.BalancedMatching()
     assert learn("FrozenLake-v1", budget=50, episodes=2).agent.learner.horizon == 100
+    many = learn(gymnasium.make_vec("CliffWalking-v1", 2, max_episode_steps=20), budget=50, episodes=2)
+    assert many.agent.learner == sp.StationaryUCBVI(48, 4, 20, rewards=(-100.0, -1.0))
     assert (result.steps <= 30).all()
 
 
@@ -496,3 +500,124 @@ def test_environments_side_by_side_are_one_to_the_learner(mode):
 def test_what_cannot_be_played_step_by_step_is_refused(call, message):
     with pytest.raises(sp.InvalidInput, match=message):
         call()
+
+
+class Locks(gymnasium.Env):
+    """Two locks, each open or shut; an action names a lock and what to do. Both open: a prize, and the end."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.observation_space = {
+            "dict": Dict({"left": Discrete(2, start=3), "right": MultiBinary(1)}),
+            "tuple": Tuple((Discrete(2), Discrete(2, start=-1))),
+            "multi": MultiDiscrete([2, 2], start=[0, 7]),
+        }[kind]
+        self.action_space = MultiDiscrete([[2, 2]]) if kind != "tuple" else Tuple((Discrete(2), Discrete(2)))
+
+    def seen(self):
+        left, right = (int(one) for one in self.locks)
+        if self.kind == "dict":
+            return {"left": np.int64(3 + left), "right": np.array([right], dtype=np.int8)}
+        return (left, right - 1) if self.kind == "tuple" else np.array([left, 7 + right])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.locks = [0, 0]
+        return self.seen(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        which, what = (int(one) for one in np.ravel(action))
+        self.locks[which] = what
+        done = self.locks == [1, 1]
+        return self.seen(), float(done), done, False, {}
+
+
+@pytest.mark.parametrize("kind", ["dict", "tuple", "multi"])
+def test_spaces_made_of_discrete_ones_are_numbered(kind):
+    """States and actions as mixed radix: every state has its own number, every action is one of the space."""
+    result = learn(Locks(kind), STEPS, budget=60, episodes=40, horizon=6, reward_range=(0, 1))
+    assert result.policy.shape == (6, 4)
+    assert (result.agent.visits.sum(axis=1)[:3] > 0).all()
+    assert result.agent.visits[3].sum() == 0  # both open: the end
+    assert play(Locks(kind), result.policy, episodes=2).tolist() == [1.0, 1.0]
+    assert result.policy[4, 0] in (1, 3)  # with two steps to go: open the left one, or the right one
+
+
+def test_blackjack_is_played_as_it_is():
+    """A tuple of three: 704 states. Even a few hundred hands beat hitting at random."""
+    result = learn("Blackjack-v1", functools.partial(sp.StationaryUCBVI, returns=(-1, 1)), budget=1_500, episodes=1_500,
+                   reward_range=(-1, 1), horizon=10)  # fmt: skip
+    assert result.policy.shape == (10, 32 * 11 * 2)
+    assert result.agent.ledger.spent <= 1_500
+    random = np.random.default_rng(0).integers(2, size=(10, 704))
+    assert play("Blackjack-v1", result.policy, 3_000).mean() > play("Blackjack-v1", random, 3_000).mean() + 0.1
+
+
+def test_wrapped_environments_are_played_as_they_are_wrapped():
+    """Wrappers of users: another time limit, other rewards, other observations."""
+    halved = gymnasium.wrappers.TransformReward(Corridor(), lambda reward: reward / 2)
+    limited = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.wrappers.TimeLimit(halved, 5))
+    turned = gymnasium.wrappers.TransformObservation(limited, lambda s: 13 - s, Discrete(4))
+    result = learn(turned, STEPS, budget=24, episodes=60, horizon=6, reward_range=(-0.5, 3.5))
+    assert play(turned, result.policy, episodes=2).tolist() == [2.5, 2.5]
+    assert result.steps.max() <= 5
+
+
+def test_a_reward_that_is_no_number_stops_the_run():
+    class Broken(Corridor):
+        def step(self, action):
+            return (*super().step(action)[:1], math.nan, False, False, {})
+
+    with pytest.raises(sp.InvalidInput, match="step 0 paid nan, which is no number"):
+        learn(Broken(), STEPS, budget=9, episodes=2, horizon=6, reward_range=(-1, 7))
+
+
+@pytest.mark.parametrize("made", [sp.StationaryUCBVI(4, 2, 6), functools.partial(STEPS, rewards=(0, 1))])
+def test_a_learner_made_for_other_rewards_is_refused_before_it_plays(made):
+    class Untouched(Corridor):
+        def reset(self, *, seed=None, options=None):
+            raise AssertionError
+
+    with pytest.raises(sp.InvalidInput, match=r"rewards lie in -1 … 7, the learner is made for 0 … 1; leave out"):
+        learn(Untouched(), made, budget=9, episodes=2, reward_range=(-1, 7))
+
+
+@pytest.mark.parametrize(
+    "made", [sp.StationaryUCBVI(4, 2, 6, rewards=(-1, 7)), functools.partial(STEPS, rewards=(-1, 7))]
+)
+def test_the_range_of_rewards_may_come_with_the_learner(made):
+    assert learn(Corridor(), made, budget=9, episodes=2, horizon=6).agent.learner.rewards == (-1.0, 7.0)
+
+
+def remembered():
+    """The wrapper of examples/stable_baselines.py."""
+    path = Path(__file__).parent.parent / "examples" / "stable_baselines.py"
+    spec = importlib.util.spec_from_file_location("stable_baselines_example", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_agent_of_another_library_gets_numbers_within_the_budget():
+    """Each step is paid for once, what is remembered is right, and what cannot be paid for is 0."""
+    hidden = AskForReward(Corridor(), budget=5)
+    env, random, seen = remembered().Remembered(hidden), np.random.default_rng(0), {}
+    for _ in range(20):
+        s, done = env.reset()[0], False
+        while not done:
+            a = int(random.integers(5, 7))
+            after, reward, done, _, _ = env.step(a)
+            truth = 7.0 if after == 13 else -1.0
+            assert reward == seen.setdefault((s, a, after), reward)
+            assert reward in (truth, 0.0)
+            s = after
+    assert hidden.ledger.spent == 5
+    assert sorted(seen.values()).count(0.0) == len(seen) - 5 > 0
+
+
+def test_dqn_learns_behind_a_budget():
+    pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: nothing else needs it")
+    earned, spent = remembered().main(10_000, 64)
+    assert earned == 1.0
+    assert spent <= 64

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 
@@ -154,6 +156,32 @@ print(waited)
 """
     )
     assert run(spy + play) == "[]\n"
+
+
+def test_a_process_says_why_it_does_not_end_yet_and_can_be_interrupted():
+    script = """
+import time
+import sparingly as sp
+from sparingly import interpreter
+
+interpreter.PATIENCE = 0.1
+interpreter.Soon.make_ready = lambda one, arguments: time.sleep(600)
+sp.Agent(sp.UCB1(2), budget=5).decide()
+print("done")
+"""
+    terminal, shown = pty.openpty()
+    settings = os.environ | {"SPARINGLY_COMPILE": "behind"}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=shown) as process:
+        os.close(shown)
+        told = b""
+        while b"Ctrl-C" not in told:
+            told += os.read(terminal, 1_000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stdout.read() == b"done\n"
+    os.close(terminal)
+    assert told.startswith(b"sparingly: keeping compiled code")
 
 
 def test_one_may_wait_for_the_compiler():

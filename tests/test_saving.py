@@ -158,10 +158,10 @@ def edited(path, edit):
         (lambda d: d["awaited"].append([1, [0, 7]]), "does not exist"),
         (lambda d: d["awaited"].append([999, [0, 1]]), "never made"),
         (lambda d: d["memory"].pop("clock"), "clock"),
-        (lambda d: d["learner"].update(arms=4), "belongs"),
+        (lambda d: d["learner"].update(arms=4), "was expected"),
         (lambda d: d["learner"].update(colour="red"), "colour"),
         (lambda d: d["rule"].update(type="os.system"), "not part of sparingly"),
-        (lambda d: d.update(memory=None), "does not hold together"),
+        (lambda d: d.update(memory=None), "is inconsistent"),
     ],
 )
 def test_a_file_that_does_not_hold_together_is_refused(saved, edit, reason):

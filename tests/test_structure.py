@@ -34,9 +34,9 @@ LAYERS = [
     {"problems"},
     {"simulation"},
     {"tabular.skip", "linear.fixed_set", "episodic.loop"},
-    {"tabular.simulator", "linear.simulator", "episodic.simulator"},
+    {"tabular.simulator", "linear.simulator", "linear.labels.simulator", "episodic.simulator"},
     {"simulation.simulate"},
-    {"gym", "gym_steps", "testing", "theory"},
+    {"gym", "gym_spaces", "gym_steps", "testing", "theory"},
     {"lab", "serve"},
     {"cli"},
 ]

@@ -32,20 +32,20 @@ HEAD = """# Every claim, run and judged
 each. This page is what {command} wrote after `sparingly reproduce --{mode} --seed {seed}`, which also makes
 the report with all figures and parameters, `results/reproduce/{mode}/report.html`.
 
-A claim *holds* if every check of it was shown, *holds as corrected* if the paper's own wording failed a check while
-every check of the corrected wording was shown, and *fails* otherwise: one check that the data leave open is enough.
-Checks are exact, or statistical tests whose chance of a false alarm is one in a million. The column *test* names the
-test, the number of runs, and what it supposes: Student's t, Fieller's ratio and least squares rest on means over runs
-being normal; Clopper and Pearson's test, and the one by the largest of all runs, on nothing but independent runs. What
-is measured is given with the interval of the test.
+A claim *holds* if all its checks were shown. It *holds as corrected* if the paper's own wording failed a check and all
+checks of the corrected wording were shown. Otherwise it *fails*: one check that the data leave open is enough.
+Checks are exact, or statistical tests whose false-alarm probability is one in a million. The column *test* names the
+test, the number of runs, and the assumption. Student's t, Fieller's ratio and least squares assume that means over runs
+are normal. Clopper and Pearson's test, and the one by the largest of all runs, only assume independent runs. Measured
+values have the interval of the test.
 
-The *margin* of a check is how many times the bar is from what was measured, taken from the end of the interval that is
-farther away; for a slope, the factor that the distance makes over the whole range. By so large a factor a constant may
-be wrong unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and *vacuous* beyond, or if
-nothing could pass its bar. Equalities, and amounts that are held against 0, have no margin.
+The *margin* of a check is the factor between the bar and the measurement, taken from the end of the interval that is
+farther away; for a slope, the factor that the distance makes over the whole range. A constant that is wrong by
+less than this factor goes unnoticed. A check is *sharp* up to a margin of {sharp:g}, *loose* up to {loose:g}, and
+*vacuous* beyond, or if nothing could pass its bar. Equalities, and amounts that are compared with 0, have no margin.
 
-A claim that is true can still fail, where the data leave one of its checks open. How likely that is depends on how far
-the interval ends from the bar; `python -m benchmarks.claim_seeds` runs the quick claims with ten seeds and counts.
+A true claim can still fail, if the data leave one of its checks open. That is the more likely, the closer the interval
+ends to the bar. `python -m benchmarks.claim_seeds` runs the quick claims with ten seeds and counts.
 """
 COUNTS = re.compile(r"(<!-- counts -->).*?(<!-- /counts -->)", re.DOTALL)
 

@@ -48,10 +48,14 @@ def of_learners() -> dict[str, Results]:
     arms = sp.problems.Arms([0.4] * 9 + [0.6])
     theta = np.full(8, 8**-0.5)
     rows = sp.problems.Linear(theta, arms=sp.features.Sphere(10), noise=0.5)
+    clicks = sp.problems.Linear(3.0 * theta, arms=sp.features.Sphere(10), yes_or_no=True)
+    labels = sp.problems.Labels(8.0 * np.random.default_rng(0).normal(size=(5, 8)), sp.features.Sphere(1))
     river = sp.problems.river_swim(states=4, horizon=8)
     cases: list[tuple[Any, int, int, dict[str, Any]]] = [
         (arms, 20_000, 50, ARMS),
-        (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3)}),
+        (rows, 10_000, 8, {"OFUL": sp.OFUL(8, noise=0.5, scale=0.3), "LinTS": sp.LinTS(8, noise=0.5, scale=0.5)}),
+        (clicks, 10_000, 8, {"Logistic": sp.Logistic(8, scale=0.2)}),
+        (labels, 4_000, 8, {"Softmax": sp.Softmax(8, 5)}),
         (river, 4_000, 4, {"UCBVI": sp.UCBVI(4, 2, 8, scale=0.05), "ULCVI": sp.ULCVI(4, 2, 8, scale=0.005)}),
     ]
     found: dict[str, Results] = {}

@@ -47,29 +47,29 @@ GUESSES = {  # what people try, and what to write instead
 
 
 class Agent(Roster, Stepping, Teachable):
-    """Decides under a hard budget.
+    """Makes decisions under a hard budget.
 
     Parameters
     ----------
     learner
-        Chooses the actions: UCB1, OFUL, UCBVI, another one of ours, or your own.
+        Chooses the actions: UCB1, OFUL, UCBVI, another built-in learner, or your own.
     rule
-        Decides when to ask.
+        Decides when to ask; BalancedMatching() by default.
     budget
-        What may be spent: a number, to which `grant` adds; a schedule such as `budgets.Linear(0.05)`, which grows by
-        itself with every decision (or episode); or `budgets.ByClock(50)`, which grows by so much a day.
+        What may be spent: a number, to which `grant` adds; a schedule such as `budgets.Linear(0.05)`, which grows with
+        every decision (or episode); or `budgets.ByClock(50)`, which grows by 50 a day.
     seed
-        The same seed makes the same decisions.
+        The same seed gives the same decisions.
     costs
-        What asking costs, for each action or cell, in place of the learner's own costs.
+        What asking costs, for each action or cell. They replace the learner's own costs.
     actions, contexts
-        Their names, in the order of their numbers. `decide` then takes the name of a context, and returns that of an
-        action.
+        Their names, in the order of their numbers. `decide` then takes the name of a context and returns the name of
+        an action.
     rewards
-        The scale on which rewards are given, (low, high): (1, 5) for stars. Without it a learner for arms or episodes
-        takes rewards in [0, 1], and one for features any number.
+        The scale of the rewards, (low, high): (1, 5) for stars. Without it, a learner for arms or episodes takes
+        rewards in [0, 1], and a learner for features takes any number.
 
-    An agent may be used by several threads: each call is done before the next one begins.
+    Threads may share an agent: each call ends before the next one begins.
 
     >>> from sparingly import Agent, UCB1
     >>> agent = Agent(UCB1(arms=2), budget=10, seed=1, actions=["small", "large"], rewards=(1, 5))
@@ -166,7 +166,7 @@ class Agent(Roster, Stepping, Teachable):
 
     @property
     def asked(self) -> Integers:
-        """How often each cell was asked for, (S, A); (H, S, A) for episodes."""
+        """How often each cell was asked about, (S, A); (H, S, A) for episodes."""
         return cast(Integers, self._read("asked"))
 
     @property
@@ -201,14 +201,14 @@ class Agent(Roster, Stepping, Teachable):
 
     @property
     def threshold(self) -> float:
-        """The width at or above which the next decision would be asked about, under the budget of this moment.
+        """The width from which the next decision would be asked about, under the current budget.
 
         Not for episodes, where it differs from cell to cell; `widths` has what is compared.
         """
         return cast(float, self._read("threshold"))
 
     def predict(self, features: ArrayLike) -> tuple[Floats, ...]:
-        """For OFUL and features (A, d): estimates, how far off they may be, and the widths that the rule sees, (A,)."""
+        """For OFUL and features (A, d): the estimates, their possible errors, and the widths for the rule, (A,)."""
         return cast(tuple[Floats, ...], self._read("predict", features))
 
     @property
@@ -218,16 +218,16 @@ class Agent(Roster, Stepping, Teachable):
 
     @property
     def widths(self) -> Floats:
-        """CI^R of each cell of an episode, (H, S, A): how wide the interval of its expected reward is."""
+        """CI^R of each cell of an episode, (H, S, A): the width of the interval of its expected reward."""
         return cast(Floats, self._read("widths"))
 
     @property
     def values(self) -> tuple[Floats, Floats]:
-        """V of the latest plan from above and from below, (H, S) each; UCBVI has no lower bound but 0."""
+        """Upper and lower bounds on V of the latest plan, (H, S) each; the lower bound of UCBVI is 0."""
         return cast(tuple[Floats, Floats], self._read("values"))
 
     def best_guess(self) -> Integers:
-        """The policy (H, S) that would be best if the estimates were true: no bonus, no exploration.
+        """The policy (H, S) that would be best if the estimates were true, without bonuses or exploration.
 
         An action that was never tried or never answered counts as worth 0.
         """
@@ -245,14 +245,14 @@ class Agent(Roster, Stepping, Teachable):
         return checked
 
     def decide(self, context: Any = None) -> Decision:
-        """Choose an action and whether to ask about it.
+        """Choose an action, and decide whether to ask about it.
 
         Parameters:
-        - `context`: with arms its number or name, nothing if there is only one. With OFUL an array of features (A, d),
-          a row for each action; from decision to decision rows may change, and so may their number if actions have no
-          names.
+        - `context`: with arms, its number or name; leave it out if there is only one. With OFUL, an array of features
+          (A, d), a row for each action. The rows may change from one decision to the next, and so may their number if
+          the actions have no names.
 
-        Returns: the action, whether to ask, an id for the answer, and the reasons.
+        Returns: the action, whether to ask, an id for the answer, and the reason.
         """
         with self._lock:  # as `locked`, which takes longer
             return self._decide(self._check_context(context) if self._named else self._family.check(context))
@@ -269,10 +269,10 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def decide_batch(self, contexts: int | Iterable[Any]) -> list[Decision]:
-        """Make several decisions at once: one for each context, or as many as a number says if there are no contexts.
+        """Make several decisions at once: one for each context, or a number of them if there are no contexts.
 
-        This is the same as calling `decide` once for each, before any answer is known. If one context does not fit,
-        nothing is decided.
+        This is the same as calling `decide` for each, before any answer is known. If one context is invalid, nothing
+        is decided.
         """
         if isinstance(contexts, int | np.integer) and not isinstance(contexts, bool):
             contexts = [None] * whole(contexts, "the number of decisions", least=0)
@@ -282,7 +282,7 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def plan(self) -> Integers:
-        """Start an episode: the policy to follow, (H, S). Until `decide_episode` it stays the same."""
+        """Start an episode, and return the policy to follow, (H, S). It stays the same until `decide_episode`."""
         plan = self._view("plan")
         if self.schedule is not None and not self._family.open:
             self._follow_schedule(self.decisions + 1)
@@ -290,9 +290,9 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def decide_episode(self, states: ArrayLike, actions: ArrayLike) -> Booleans:
-        """End an episode: given its states and actions (H,), the steps to ask about, (H,).
+        """End an episode: given its states and actions (H,), return the steps to ask about, (H,).
 
-        The answer to step h of this episode is reported by `observe_episode`, or by `observe((agent.decisions, h), …)`.
+        Report the answer about step h with `observe_episode`, or with `observe((agent.decisions, h), …)`.
         """
         decide = self._view("decide_episode")
         path = self._family.check_path(states, actions)
@@ -305,7 +305,7 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def observe_episode(self, rewards: ArrayLike, episode: int | None = None) -> None:
-        """Report the rewards of an episode (H,), by default the last one: NaN where not asked, or not known yet."""
+        """Report the rewards of an episode (H,), by default the last one: NaN if not asked, or not known yet."""
         self._view("observe_episode")
         number = self.decisions if episode is None else whole(episode, "episode", most=max(self.decisions, 1))
         values = self._family.check_rewards(rewards)
@@ -314,10 +314,10 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def replay(self, context: Any, action: int, ask: bool) -> Decision:
-        """Repeat a decision from its record: like `decide`, but the recorded action and ask are what counts.
+        """Repeat a decision from its record: like `decide`, but with the recorded action and ask.
 
         The same code on the same kind of machine decides the same again. If another processor rounds differently, the
-        recorded ask is counted, and not the one that would be made here. Use it also to start with answers from before.
+        recorded ask counts, and not the one that would be made here.
         """
         decision = self.decide(context)
         if (decision.index, decision.ask) == (action, ask):
@@ -330,11 +330,11 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def withdraw(self, id: int | Decision) -> None:
-        """Take back an ask that nobody has seen: it is refunded, and the rule counts as if it had not been made.
+        """Take back an ask that nobody has seen. It is refunded, and the rule counts as if it had not been made.
 
-        The budget stays safe: whether an ask is safe depends on what was asked and what is left, not on how that came
-        about. With features, the bar of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md
-        says by how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
+        The budget stays safe, because whether an ask is safe depends only on what was asked and what is left. With
+        features, the threshold of `ExactMatching` may rise again, which it never does otherwise (docs/paper.md says by
+        how much). Do not take back an ask that has bothered someone, answered or not. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         self._family.take_back(ticket)
@@ -342,10 +342,10 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def set_aside(self, id: int) -> float:
-        """Forget what the answer to an ask will need: somebody else keeps it, and gives it back with `expect`.
+        """Forget what the answer to an ask will need. The caller keeps it, and gives it back with `expect`.
 
-        So an agent stays small however many asks are open. To keep are the context (the features of the action), the
-        action, and the number that is returned. Not for episodes.
+        So an agent stays small, however many asks are open. The caller keeps the context (the features of the action),
+        the action, and the number that is returned. Not for episodes.
         """
         number, ticket = self._ticket_of(id)
         del self._awaited[number]
@@ -357,15 +357,15 @@ class Agent(Roster, Stepping, Teachable):
         self._awaited[id] = self._family.ticket_of(place, action, note)
 
     def observe(self, id: Any, reward: Any = None, *, label: Any = None, rewards: Any = None) -> None:
-        """Report what the action of a decision was worth: once, as late as you like, in any order.
+        """Report the reward of a decision: once, as late as you like, in any order.
 
         Parameters:
         - `id`: the decision, or its id; in episodes the pair of the number of the episode and the step, from 0.
-        - `reward`: on the agent's scale of rewards. Without one it lies in [0, 1] for arms and episodes, and is any
+        - `reward`: on the agent's scale of rewards. Without a scale it lies in [0, 1] for arms and episodes, and is any
           finite number for OFUL. True and False count as 1 and 0.
-        - `label`: the action that would have been right. With arms all actions learn from it, for the price of one
-          ask: it is worth 1, all others 0.
-        - `rewards`: what each action was worth, as a list, or by name where only some are known. The action of this
+        - `label`: the action that would have been right. It has reward 1, all others 0. With arms, all actions learn
+          from it, for the cost of one ask.
+        - `rewards`: the reward of each action, as a list, or by name if only some are known. The action of this
           decision must be among them.
         """
         with self._lock:
@@ -380,6 +380,9 @@ class Agent(Roster, Stepping, Teachable):
         """Take in what an answer says of all actions: the one that was asked about is answered, the others taught."""
         if (reward is not None) + (label is not None) + (rewards is not None) > 1:
             raise InvalidInput("give one of reward, label and rewards, not several")
+        if self._family.takes_labels:
+            self._family.learn_label(ticket, self._label(label, rewards))
+            return
         found = self._rewards_of_all(ticket, label, rewards)
         own = [value for other, value in found if other == ticket]
         if not own:
@@ -389,7 +392,7 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def observe_batch(self, ids: Sequence[Any], rewards: Sequence[Any]) -> None:
-        """Report what several decisions were worth, all of them or none: if one does not fit, nothing is learnt.
+        """Report the rewards of several decisions at once. If one is invalid, nothing is learnt.
 
         `ids` are decisions or their ids, each with its reward.
         """
@@ -421,7 +424,9 @@ class Agent(Roster, Stepping, Teachable):
         if type(id) is Decision:
             number = id.id
             if not id.ask:
-                raise NotAwaited(f"decision {number} was not asked about: observe only where its `ask` is true")
+                raise NotAwaited(
+                    f"decision {number} was not asked about: observe a decision only where its `ask` is true"
+                )
         if type(number) is int and number in self._awaited:
             return number, self._awaited[number]
         parts = number if isinstance(number, tuple) else (number,)
@@ -433,33 +438,33 @@ class Agent(Roster, Stepping, Teachable):
 
     @locked
     def grant(self, amount: float) -> None:
-        """Add to the budget. What was granted cannot be taken back."""
+        """Add to the budget. A grant cannot be taken back."""
         self.ledger.grant(amount)
 
     @locked
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one JSON file: learner, rule, ledger, statistics, randomness, what is awaited."""
+        """Write everything to one JSON file: learner, rule, ledger, statistics, random state, open asks."""
         from sparingly.saving import save  # saving knows the agent's parts, the agent only these two calls
 
         save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], types: Iterable[type] = ()) -> Agent:
-        """Read an agent back; it goes on exactly as the saved one would have. `types` names your own classes."""
+        """Read an agent back. It continues exactly as the saved one would have. `types` lists your own classes."""
         from sparingly.saving import load
 
         return load(path, tuple(types))
 
     def explain(self, decision: Decision) -> str:
-        """A decision in words: what was chosen, whether it is asked about, why, and the budget as it is now."""
+        """A decision in words: the action, whether to ask, the reasons, and the current budget."""
         from sparingly.agent_display import explain  # for people, and not needed otherwise
 
         return explain(self, decision)
 
     def plot(self, axes: Any = None) -> Any:
-        """A figure of what is known of each action, for arms: mean rewards with intervals, a panel for each context.
+        """Draw what is known of each action, for arms: mean rewards with intervals, a panel for each context.
 
-        The axes are returned, those that were given or new ones (needs the extra lab).
+        Returns: the axes, the given ones or new ones. Needs the extra lab.
         """
         from sparingly.agent_display import plot
 
@@ -494,7 +499,7 @@ class Agent(Roster, Stepping, Teachable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """For names that people try and that are called otherwise here."""
+            """For names that people try, and that have another name here."""
             instead = GUESSES.get(name, "")
             raise AttributeError(f"an Agent has no `{name}`{instead and ': ' + instead}", name=name, obj=self)
 

@@ -1,4 +1,4 @@
-"""How an agent shows itself to people: a decision explained, a table for a notebook, a figure."""
+"""What people see of an agent: a decision explained, a table for a notebook, a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""B(t): how the budget grows. Schedules, random ones, budgets that watch the contexts, adaptive adversaries.
+"""B(t): how the budget grows. Schedules, random ones, those that depend on contexts, adaptive adversaries.
 
 A budget opens a *tape* for each run, and the tape is read in blocks of rounds as millionths (see ledger.py).
 """
@@ -71,7 +71,7 @@ class Budget:
 
     def tape(self, random: np.random.Generator) -> BudgetTape:
         """What this budget will be in one run."""
-        raise InvalidInput(f"{type(self).__name__} reacts to the run and cannot be written down ahead")
+        raise InvalidInput(f"{type(self).__name__} depends on the run and cannot be listed in advance")
 
     @property
     def formula(self) -> tuple[int, float, float]:

@@ -61,7 +61,7 @@ def simulate(
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the experiment in a TOML file: a table here, results as Parquet, a figure with mean and band.
+    """Run the experiment in a TOML file: print a table, and write a figure and the results as Parquet.
 
     Examples:
 
@@ -76,7 +76,7 @@ def simulate(
 
 @app.command()
 def demo(out: Out = Path("results/demo"), jobs: Jobs = None, quiet: Quiet = False) -> None:
-    """Compare asking until spent, greedy and the matching rules on a benign and on an adversarial stream.
+    """Compare five rules on ten arms, with few and with many asks, and against an adversary.
 
     Example:
 
@@ -94,7 +94,7 @@ def episodes(
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Reinforcement learning under a budget: four studies on random MDPs, as a report with tables and a figure.
+    """Run four studies of reinforcement learning under a budget, on random MDPs, and write a report.
 
     Examples:
 
@@ -289,6 +289,15 @@ def serve(
     log_requests: Annotated[
         bool, typer.Option("--log-requests", envvar="SPARINGLY_LOG_REQUESTS", help="Log a line for every request.")
     ] = False,
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            "--peer",
+            envvar="SPARINGLY_PEER",
+            help="How other processes on the same --database reach this one, as http://10.0.0.5:8000. Those with "
+            "--peer forward requests to the one where an agent is at home.",
+        ),
+    ] = None,
 ) -> None:
     """Run the decision service: HTTP, durable, never beyond the budget. Its page is at the address it prints.
 
@@ -303,15 +312,15 @@ def serve(
     except ImportError as error:
         raise MissingExtra(f"the service ({error.name} is missing)", "serve") from None
 
-    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests)
+    run.serve(data, database, host, port, token_file, paused, keep_payloads, log_requests, peer)
 
 
 @app.command()
 def verify(data: Data = None, database: Database = None) -> None:
     """Check every log in a store: its checksums, its counters, and what has become of each decision.
 
-    It changes nothing, and may run beside the service. What is wrong is told line by line, and the exit code is 1. The
-    service does the same by itself at its start and once a day.
+    It changes nothing, and may run beside the service. If something is wrong, it prints a line for each error and exits
+    with code 1. The service runs the same checks at its start and once a day.
 
     Examples:
 
@@ -328,11 +337,11 @@ def migrate(
     database: Database = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do all of it, say how it went, and undo it.")] = False,
     backup: Annotated[
-        Path | None, typer.Option("--backup", help="SQLite: copy the database to this new file first.")
+        Path | None, typer.Option("--backup", help="For SQLite: first copy the database to this new file.")
     ] = None,
     no_backup: Annotated[bool, typer.Option("--no-backup", help="There is a backup already.")] = False,
 ) -> None:
-    """Bring a store that an older release has made up to date. Stop the service first.
+    """Migrate a store of an older release to this one. Stop the service first.
 
     Examples:
 
@@ -375,7 +384,7 @@ def plan(
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; one per core by default.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """How many questions do I need to ask? Reward against budget on your data: a table, a figure, a report.
+    """How many questions do I need to ask? Measure reward against budget on your data: a table, a figure, a report.
 
     DATA is a table with the reward of every action, a table with features and a label, or a log with propensities.
     The parts of --columns: context or features; rewards, or label, or action, reward and propensity.

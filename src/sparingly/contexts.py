@@ -1,4 +1,4 @@
-"""u_t: where contexts come from. Drawn at random, given, watching the budget, or picked by an adversary."""
+"""u_t: where contexts come from. Drawn at random, given, dependent on the budget, or picked by an adversary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Contexts:
 
     def tape(self, random: np.random.Generator, contexts: int) -> ContextTape:
         """The contexts of one run, in 0 … contexts − 1."""
-        raise InvalidInput(f"{type(self).__name__} reacts to the run and cannot be written down ahead")
+        raise InvalidInput(f"{type(self).__name__} depends on the run and cannot be listed in advance")
 
     def check(self, contexts: int) -> None:
         """Refuse a source that does not fit a problem with so many contexts."""

@@ -1,15 +1,15 @@
 """Every error that sparingly raises on purpose, as one small tree.
 
 SparinglyError
-├── InvalidInput      a value given by the caller does not fit; nothing was changed
+├── InvalidInput      a value given by the caller is invalid; nothing was changed
 │   ├── UnknownDecision   feedback for an id that was never given out
 │   └── NotAwaited        feedback for a decision that expects none (answered, or never asked)
 ├── UnreadableFile    a saved agent is damaged, truncated, of another kind or from a newer version
 ├── MissingExtra      a feature needs packages of an optional extra
 ├── ServiceError      the decision service did not do what the client asked of it
-│   ├── Conflict          409: the id was used with other content, or the state does not allow this step
+│   ├── Conflict          409: the id was used with different content, or the state does not allow this step
 │   ├── NotFound          404: there is no such agent or decision
-│   ├── Refused           other 4xx: the request does not fit (also an InvalidInput)
+│   ├── Refused           other 4xx: the request is invalid (also an InvalidInput)
 │   ├── Unauthorized      401: the token is missing or wrong
 │   └── Unavailable       no answer in time, or 429, 502, 503, 504, after all tries
 └── ContractBroken    `sparingly.testing` found a learner or a rule that breaks its promise
@@ -30,7 +30,7 @@ class SparinglyError(Exception):
 
 
 class InvalidInput(SparinglyError, ValueError):
-    """A value does not fit: the message says what was given, what was expected and what to do."""
+    """A value is invalid: the message says what was given, what was expected and what to do."""
 
 
 class UnknownDecision(InvalidInput, KeyError):
@@ -109,7 +109,7 @@ class ServiceError(SparinglyError):
 
 
 class Conflict(ServiceError):
-    """The id was used with other content before, or the state does not allow this step. Nothing was changed."""
+    """The id was used before with different content, or the state does not allow this step. Nothing was changed."""
 
 
 class NotFound(ServiceError):
@@ -117,7 +117,7 @@ class NotFound(ServiceError):
 
 
 class Refused(ServiceError, InvalidInput):
-    """The request does not fit: the message has the service's reason. Nothing was changed."""
+    """The request is invalid: the message has the service's reason. Nothing was changed."""
 
 
 class Unauthorized(ServiceError):
@@ -127,7 +127,7 @@ class Unauthorized(ServiceError):
 class Unavailable(ServiceError):
     """No answer after all tries. The service may have done it anyway: repeat the call with the same id to find out.
 
-    `id` is the event, grant or charge id of the call, even if the client made it; None for calls without one.
+    `id` is the event, grant or charge id of the call, also if the client made it up; None for calls without an id.
     """
 
     id: str | None = None

@@ -198,6 +198,7 @@ class BaseFamily:
     views: ClassVar[tuple[str, ...]]  # what an Agent can be asked about
     instead: ClassVar[dict[str, str]] = {}  # what to say where another name is better
     fixed: ClassVar[str]  # why actions and contexts can neither be added nor retired
+    takes_labels: ClassVar[bool] = False  # whether an answer can name the right action, and no more
     retired: dict[str, frozenset[int]]  # actions and contexts, by their numbers
     state: ClassVar[tuple[str, ...]] = ("learner", "rule", "words", "python")  # what a copy needs
     compiled: ClassVar[dict[str, Callable[..., Any]]]  # the functions that an agent calls, by the attribute's name
@@ -344,7 +345,7 @@ def fill(target: Any, values: Any) -> None:
     """Copy a restored array into its place, if it fits."""
     array = np.asarray(values)
     if array.shape != target.shape or (array.dtype != target.dtype and array.size):
-        raise UnreadableFile(f"an array of shape {array.shape} stands where {target.shape} belongs")
+        raise UnreadableFile(f"an array has shape {array.shape}, but {target.shape} was expected")
     target[...] = array
 
 
@@ -357,7 +358,7 @@ def fill_rows(target: Any, values: Any, *shape: int) -> None:
 
 def as_integers(records: Any) -> Any:
     """The fields of records as the columns of an array of whole numbers: a view."""
-    return records.view(np.int64).reshape(records.size, -1)
+    return records.view(np.int64).reshape(records.size, records.dtype.itemsize // 8)
 
 
 def check_spending(account: Account, costs: Iterable[Any], asked: Iterable[Any]) -> None:

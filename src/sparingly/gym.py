@@ -37,6 +37,8 @@ try:
 except ImportError:
     raise MissingExtra("sparingly.gym", "gym") from None
 
+from sparingly.gym_spaces import numbered
+
 __all__ = ["AskForReward", "Game", "Learning", "learn", "play", "problem"]
 
 
@@ -137,7 +139,7 @@ class AskForReward(gymnasium.Wrapper[Observation, Action, Observation, Action], 
 
 
 class Game(Episodic):
-    """An environment's own table as an episodic problem; `low` and `high` are the rewards that became 0 and 1."""
+    """An episodic problem made of an environment's own table; `low` and `high` are the rewards that became 0 and 1."""
 
     low: float
     high: float
@@ -161,13 +163,13 @@ def problem(
 ) -> Game:
     """An episodic problem from an environment that knows its transitions, as FrozenLake, CliffWalking and Taxi do.
 
-    `env` is an environment, or a name for `gymnasium.make` with `options`. Episodes last `horizon` steps, whatever time
-    limit the environment has; one that ends early stays in an extra state, the last one, which pays 0 and costs
-    nothing to ask about. Rewards are rescaled to [0, 1]; `in_rewards` translates values back. `initial` says where
-    episodes start: by default as in the environment's `initial_state_distrib`, or where `reset` puts it.
+    `env` is an environment, or a name for `gymnasium.make` with `options`. Episodes last `horizon` steps, whatever the
+    environment's own time limit. An episode that ends early stays in an extra state, the last one, where rewards are 0
+    and asking is free. Rewards are rescaled to [0, 1]; `in_rewards` converts values back. `initial` says where episodes
+    start: by default as in the environment's `initial_state_distrib`, or where `reset` puts it.
 
-    If a state and an action lead to one next state with several rewards, their mean is paid. This does not change
-    values. If the game has only two different rewards, the mean is a probability, and nothing is lost.
+    If a state and an action lead to one next state with several rewards, the problem has their mean. This does not
+    change values. If the environment has only two different rewards, the mean is a probability, and nothing is lost.
 
     >>> lake = problem("FrozenLake-v1", horizon=20)
     >>> lake, round(float(lake.optimal_values[0, 0]), 3)
@@ -229,13 +231,13 @@ def _start(env: Environment, states: Discrete) -> Contexts | int:
 
 @dataclass(frozen=True, repr=False)
 class Learning:
-    """What `learn` returns. Returns are in the environment's units; the experimenter sees them, the agent does not."""
+    """The result of `learn`. Returns are in the environment's units. You see them; the agent does not."""
 
     agent: Agent
-    policy: Integers  #: (H, S) the agent's best guess at the end, (H, S + 1) with UCBVI; `play` tells what it earns
+    policy: Integers  #: (H, S) the agent's best guess at the end, (H, S + 1) with UCBVI; `play` measures what it earns
     returns: Floats  #: (episodes,) the sum of all rewards, asked for or not
-    steps: Integers  #: (episodes,) how many steps were made before it ended: so many rewards there were to ask for
-    asked: Integers  #: (episodes,) how many of them were asked for
+    steps: Integers  #: (episodes,) the number of steps, which is the number of rewards that there were to ask for
+    asked: Integers  #: (episodes,) how many rewards were asked for
     budget: Floats  #: (episodes,) B(t)
 
     def __repr__(self) -> str:
@@ -255,20 +257,21 @@ def learn(
     cost: float = 1.0,
     progress: bool | None = None,
 ) -> Learning:
-    """Let an Agent play an environment with Discrete states and actions that it has no model of.
+    """Let an Agent learn in an environment with Discrete states and actions, without a model of it.
 
     Parameters:
-    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`.
-    - `learner`: what makes one from `states`, `actions`, `horizon` and `rewards`. `StationaryUCBVI` acts and asks step
-      by step; `functools.partial(sp.StationaryUCBVI, returns=(0, 1))` tells it what can be had.
-    - `rule`: what decides which rewards to ask for.
-    - `budget`: what may be spent; one that grows does so with every step.
-    - `episodes`: how many of them to play.
-    - `horizon`: how many steps an episode has at most; by default the environment's own time limit, or 1,000.
+    - `env`: an environment of Gymnasium, its name, or several side by side, from `gymnasium.make_vec`. Spaces that are
+      made of several Discrete ones, as Blackjack's are, are numbered from 0; the last part counts fastest.
+    - `learner`: makes a learner from `states`, `actions`, `horizon` and `rewards`: a class, or for instance
+      `functools.partial(sp.StationaryUCBVI, returns=(0, 1))`. `StationaryUCBVI` acts and asks step by step.
+    - `rule`: decides which rewards to ask for.
+    - `budget`: what may be spent; a budget that grows does so with every step.
+    - `episodes`: how many episodes to play.
+    - `horizon`: the greatest number of steps of an episode; by default the environment's own time limit, or 1,000.
     - `seed`: the same seed plays the same episodes.
     - `reward_range`: the least and the greatest reward, if the environment neither names them nor has a table of
       transitions.
-    - `cost`: what asking for one reward costs.
+    - `cost`: the cost of asking for one reward.
     - `progress`: whether to show a bar; None shows one in a terminal.
 
     Returns: the agent, its best policy, and what each episode earned and asked.
@@ -286,14 +289,14 @@ def learn(
         return learn_by_steps(env, learner, rule, budget, episodes, horizon, seed, reward_range, cost, progress)
     if horizon is None:
         raise InvalidInput("UCBVI and ULCVI plan for episodes of a fixed length: give horizon=…")
-    made = open_env(cast(Any, env), {})
+    made = numbered(open_env(cast(Any, env), {}))
     states, actions = sizes_of(made)
     episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
     low, high = _reward_range(made, reward_range)
     made_for = _learner(learner, int(states.n) + 1, int(actions.n), H)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
     if made_for.costs is not None and cost != 1.0:
-        raise InvalidInput("the learner names the costs of asking already; leave out cost=…")
+        raise InvalidInput("the learner has costs of asking already; leave out cost=…")
     costs = costs_of(states, actions, cost) if made_for.costs is None else None
     agent = Agent(made_for, rule, budget, agent_seed, costs)
     returns, budgets = np.zeros(episodes), np.zeros(episodes)
@@ -318,8 +321,8 @@ def learn(
 def play(
     env: Environment | str, policy: ArrayLike, episodes: int = 1_000, seed: int | np.random.SeedSequence = 0
 ) -> Floats:
-    """What a policy (H, S), or (H, S + 1) with the state after the end, earns in each episode of H steps at most."""
-    made = open_env(env, {})
+    """The return of a policy (H, S), or (H, S + 1) with the state after the end, in each episode of at most H steps."""
+    made = numbered(open_env(env, {}))
     states, actions = sizes_of(made)
     given = table(policy, "a policy", f"(H, {states.n}) or (H, {states.n + 1})")
     if given.ndim != 2 or given.shape[1] not in (states.n, states.n + 1):
@@ -380,7 +383,9 @@ def sizes_of(env: Environment) -> tuple[Discrete, Discrete]:
     """The spaces of states and actions, if they are finite."""
     states, actions = env.observation_space, env.action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-        raise InvalidInput(f"observations and actions must be Discrete, not {states} and {actions}")
+        raise InvalidInput(
+            f"observations and actions must be Discrete, or made of Discrete ones, not {states} and {actions}"
+        )
     return states, actions
 
 
@@ -422,6 +427,11 @@ def _reward_range(env: Environment, given: tuple[float, float] | None) -> tuple[
 def check_rewards(rewards: list[float], low: float, high: float, first: int = 0) -> None:
     """Refuse rewards outside of their range; the first is that of this step."""
     for step, reward in enumerate(rewards, start=first):
+        if math.isnan(reward):
+            raise InvalidInput(
+                f"step {step} paid nan, which is no number; `learn` hides rewards and asks for them by itself, so give "
+                "it the environment without AskForReward"
+            )
         if not low <= reward <= high:
             raise InvalidInput(
                 f"step {step} paid {reward:g}, outside of the range of rewards {low:g} … {high:g}; give reward_range=…"

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from sparingly.agent import Agent
 from sparingly.budgets import Schedule
 from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.errors import InvalidInput
 from sparingly.gym import Learning, check_rewards, costs_of, open_env, sizes_of, state_of
+from sparingly.gym_spaces import numbered
 from sparingly.randomness import seed_sequence
 from sparingly.simulation.progress import Progress
 from sparingly.validation import shown, table, whole
@@ -36,9 +37,9 @@ def learn_by_steps(
     reward_range: tuple[float, float] | None, cost: float, progress: bool | None,
 ) -> Learning:  # fmt: skip
     """Let an Agent play so many episodes, asking about the steps as it goes."""
-    made: Any = env if isinstance(env, VectorEnv) else open_env(env, {})
+    made: Any = env if isinstance(env, VectorEnv) else numbered(open_env(env, {}))
     states, actions = _spaces(made)
-    low, high = _range(made, reward_range)
+    low, high = _range(made, _named(learner) if reward_range is None else reward_range)
     H = _horizon(made) if horizon is None else whole(horizon, "horizon", most=10**6)
     agent_seed, world_seed = seed_sequence(seed).spawn(2)
     parts = _learner(learner, int(states.n), int(actions.n), H, (low, high))
@@ -115,7 +116,7 @@ def _play_many(env: VectorEnv, notes: Notes, start: int) -> None:
     """Several environments side by side. Those that begin anew by themselves take a step for it, or none."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     if mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
-        raise InvalidInput(f"environments side by side must begin anew by themselves, not {mode}")
+        raise InvalidInput(f"environments side by side must reset by themselves, not {mode}")
     observations, waits = env.reset(seed=start)[0], np.zeros(env.num_envs, dtype=bool)
     resting = int(notes.actions.start)
     while not notes.full:
@@ -134,19 +135,30 @@ def _spaces(env: Any) -> tuple[Discrete, Discrete]:
         return sizes_of(env)
     states, actions = env.single_observation_space, env.single_action_space
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-        raise InvalidInput(f"observations and actions must be Discrete, not {states} and {actions}")
+        raise InvalidInput(f"side by side, observations and actions must be Discrete, not {states} and {actions}")
     return states, actions
+
+
+def _one_of(env: Any) -> Any:
+    """One of several environments side by side, where it can be looked at."""
+    return env.envs[0] if isinstance(env, SyncVectorEnv) else env
 
 
 def _horizon(env: Any) -> int:
     """The time limit of an environment."""
-    spec = getattr(env, "spec", None)
+    spec = getattr(_one_of(env), "spec", None)
     return int(getattr(spec, "max_episode_steps", None) or HORIZON)
+
+
+def _named(learner: Any) -> tuple[float, float] | None:
+    """The range of rewards that a learner, or what makes one, was given."""
+    given: Any = learner.keywords.get("rewards") if isinstance(learner, functools.partial) else None
+    return learner.rewards if isinstance(learner, StationaryUCBVI) else given
 
 
 def _range(env: Any, given: tuple[float, float] | None) -> tuple[float, float]:
     """The least and the greatest reward: as given, as the environment says, or as its table has it."""
-    bare = env.unwrapped
+    bare = _one_of(env).unwrapped
     named = getattr(bare, "reward_range", None) if given is None else given
     if named is None:
         named = _range_of(getattr(bare, "P", None))
@@ -187,5 +199,10 @@ def _learner(learner: Any, states: int, actions: int, horizon: int, rewards: tup
         raise InvalidInput(
             f"the environment has {states} states and {actions} actions, the learner is made for {learner.states} and "
             f"{learner.actions}; give StationaryUCBVI without sizes"
+        )
+    if not learner.rewards[0] <= rewards[0] < rewards[1] <= learner.rewards[1]:
+        raise InvalidInput(
+            f"rewards lie in {rewards[0]:g} … {rewards[1]:g}, the learner is made for {learner.rewards[0]:g} … "
+            f"{learner.rewards[1]:g}; leave out its rewards=…, or reward_range=…"
         )
     return learner  # type: ignore[no-any-return]  # it came as anything, and has been checked

@@ -7,6 +7,7 @@ compiled, or loaded from disk, by a thread in the background.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import os
 import queue
@@ -22,6 +23,8 @@ import numpy as np
 from sparingly.numba_support import DISABLED
 
 Function = Callable[..., Any]
+
+PATIENCE = 1.0  # seconds that a process waits at its end before it says for what
 
 # SPARINGLY_COMPILE=first makes the first call wait for the compiler, as simulations do.
 BEHIND = not DISABLED and os.environ.get("SPARINGLY_COMPILE", "behind") != "first"
@@ -132,8 +135,24 @@ def _work() -> None:
 
 @atexit.register
 def _finish() -> None:
-    """A process ends when the function is done that is being compiled: what was compiled is kept for the next one."""
+    """A process ends when the function that is being compiled is done, so that the next one finds it on disk.
+
+    If that takes a while, a person at a terminal is told, and need not wait.
+    """
     _ending.set()
-    if _worker is not None and _worker.is_alive():
-        _waiting.put((Soon(None), ()))
+    if _worker is None or not _worker.is_alive():
+        return
+    _waiting.put((Soon(None), ()))
+    try:
+        _worker.join(timeout=PATIENCE)
+        if _worker.is_alive() and sys.stderr is not None and sys.stderr.isatty():
+            print(
+                "sparingly: keeping compiled code for the next time (some seconds; Ctrl-C skips it) ...",
+                file=sys.stderr,
+            )
         _worker.join(timeout=60.0)
+    except KeyboardInterrupt:  # nothing else is left to do, and a compiler cannot be stopped in the middle
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(130)

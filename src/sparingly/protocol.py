@@ -32,16 +32,16 @@ class Decision(NamedTuple):
     """What an agent decided in one round."""
 
     id: int  #: 1, 2, 3, …: pass it, or the whole decision, to observe()
-    action: Any  #: its name; its number if actions have no names
-    ask: bool  #: whether to ask what the action was worth; the budget is already charged
+    action: Any  #: the name of the action, or its number if actions have no names
+    ask: bool  #: whether to ask for the reward of the action; the budget is charged already
     width: float  #: of the interval around the action's value, counting the asks so far
-    threshold: float  #: the rule asks while the width is at or above it; NaN for a rule without such a threshold
+    threshold: float  #: the rule asks if the width is at or above it; NaN for a rule without such a threshold
     why: int = 0  #: a number for the reason, see `sparingly.reasons`
     index: int = 0  # type: ignore[assignment]  #: the number of the action; it hides tuple.index, which nobody needs here
 
     @property
     def reason(self) -> str:
-        """In words: how the action was chosen, and why it is asked about or not."""
+        """In words: how the action was chosen, and why the agent asks about it or not."""
         return in_words(self.why)
 
 
@@ -66,6 +66,7 @@ class Row(NamedTuple):
     cheapest: int  #: the least cost of asking that is not 0, over all actions, in millionths
     dearest: int  #: the largest cost of asking, in millionths
     least: float  #: with fewer asks than this, exact matching promises nothing
+    patience: float  #: rounds over which a pace spends what is waiting, on top of what comes in
 
 
 class Step(NamedTuple):
@@ -78,7 +79,7 @@ class Step(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a rule may look at before it decides whether to ask about one action.
+    """What a rule knows when it decides whether to ask about one action.
 
     A *cell* is a context and an arm, or a step, a state and an action. With features there are no cells: `asked` is
     how many asks about this very row would make it as narrow as it is, `cells` is the dimension.
@@ -87,10 +88,10 @@ class Question(NamedTuple):
     round: int  #: t, the rounds (or episodes) the learner has lived through, this one included
     asked: int  #: n^q: how often this cell was asked about before
     width: float  #: of the interval around its value, counting the asks so far
-    cost: float  #: c: what asking costs here
-    total_cost: float  #: C: the costs of all cells added up
+    cost: float  #: c: the cost of asking here
+    total_cost: float  #: C: the sum of the costs of all cells
     budget: float  #: B(t): everything granted so far
-    spent: float  #: of that
+    spent: float  #: how much of it was spent
     cells: int  #: M: the number of cells
     units: Any = None  #: `Units`: the four amounts in whole millionths; None if a person has put the question together
     row: Any = None  #: `Row`, with features only
@@ -263,7 +264,7 @@ class QueryRule(Protocol):
 
 @runtime_checkable
 class Problem(Protocol):
-    """A world to simulate: expected rewards, where contexts come from, and how an answer is drawn.
+    """What is simulated: expected rewards, a source of contexts, and a way to draw answers.
 
     `means` (S, A) is the truth that regret is measured against; `costs` is None for 1 each, else (A,) or (S, A);
     `contexts` one of `sparingly.contexts`.

@@ -12,20 +12,20 @@ ASKED, RESERVED, FREE = 0, 1, 2  # why it is asked about,
 DECLINED, DENIED, SPENT, WAITING, SETTLED = 3, 4, 5, 6, 7  # or not
 
 CHOSEN = {
-    EXPLORED: "Explored: it may be the best, for no other action has a higher upper bound.",
-    EXPLOITED: "Exploited: of all actions it has the best estimate.",
-    PAST: "Chosen by a policy of the past, as the greedy reduction does where it cannot ask.",
-    BLIND: "Chosen without an answer about it: nothing that is known looks better.",
+    EXPLORED: "Explored: it may be the best, since no other action has a higher upper bound.",
+    EXPLOITED: "Exploited: it has the best estimate of all actions.",
+    PAST: "Chosen by a past policy, as Greedy does when it cannot ask.",
+    BLIND: "Chosen without any answer about it: nothing that is known looks better.",
 }
 WHETHER = {
     ASKED: "Asked: the rule wants to know, and the budget can pay.",
-    RESERVED: "Asked, from the reserve: whatever happens, everything gets this many asks.",
-    FREE: "Asked, from the free part of the budget: the answer is worth it.",
-    DECLINED: "Not asked: the rule keeps the budget for what is less certain.",
+    RESERVED: "Asked, from the reserve: it guarantees this many asks to every action.",
+    FREE: "Asked, from the free part of the budget: the answer is worth its cost.",
+    DECLINED: "Not asked: the rule saves the budget for what is less certain.",
     DENIED: "Not asked: the rule wants to know, but the budget cannot pay.",
-    SPENT: "Not asked: the reserve has paid its part, and the free part of the budget is spent.",
-    WAITING: "Not asked: other rounds teach more, or may yet come, and the budget is kept for those.",
-    SETTLED: "Not asked: no other action can be better, as far as the intervals tell.",
+    SPENT: "Not asked: the reserve has paid its share, and the free part of the budget is spent.",
+    WAITING: "Not asked: the budget is saved for rounds, now or later, that teach more.",
+    SETTLED: "Not asked: according to the intervals, no other action can be better.",
 }
 STEP = 8  # a reason is STEP·(how it was chosen) + (why it is asked about)
 

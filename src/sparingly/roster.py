@@ -66,7 +66,7 @@ class Roster:
 
     @property
     def actions(self) -> list[Name] | None:
-        """The names of the actions, if they have any, by their numbers; retired ones keep theirs."""
+        """The names of the actions, if they have any, in the order of their numbers, retired ones included."""
         return None if self._actions is None else list(self._actions.names)
 
     @property
@@ -76,7 +76,7 @@ class Roster:
 
     @property
     def rewards(self) -> tuple[float, float] | None:
-        """The scale on which rewards are given, if one was named."""
+        """The scale of the rewards, if one was given."""
         return None if self._scale is None else (self._scale.low, self._scale.high)
 
     def _context_number(self, context: Any) -> Any:
@@ -89,18 +89,18 @@ class Roster:
         return number
 
     def action_name(self, index: int) -> Any:
-        """What an action is called; its number if actions have no names."""
+        """The name of an action, or its number if actions have no names."""
         return index if self._actions is None else self._actions[index]
 
     def context_name(self, index: int) -> Any:
-        """What a context is called; its number if contexts have no names."""
+        """The name of a context, or its number if contexts have no names."""
         return index if self._contexts is None else self._contexts[index]
 
     # Changes while the agent lives.
 
     @property
     def retired_actions(self) -> list[Any]:
-        """The actions that are never played any more, by name, or by number where they have no names."""
+        """The actions that are never played any more, by name, or by number if they have no names."""
         return [self.action_name(a) for a in sorted(self._family.retired["actions"])]
 
     @property
@@ -110,43 +110,44 @@ class Roster:
 
     @locked
     def add_action(self, name: Name | None = None, cost: Any = None) -> Any:
-        """One more action to choose from, or a retired one again; returns its name, or its number without names.
+        """Add an action, or bring back a retired one.
 
-        Give a name just if actions have names. A retired action returns with all that was learnt about it. `cost` is
-        what asking about the new one costs, a number or one for each context; by default as much as about the others.
+        Give a name if actions have names, and only then. A retired action comes back with all that was learnt about it.
+        `cost` is what asking about the new action costs, a number or one for each context; by default the same as for
+        the others.
 
-        The rest of the budget is shared out anew, over all actions that are there now: the budget stays as hard as it
-        was, and a rule that is never refused still is not (docs/paper.md has the proof). For arms, with a learner of
-        sparingly or a compiled one of your own. OFUL has the rows of the features as actions: give one row more. Then
-        only a name is added, where rows have names.
+        The rest of the budget is divided anew among all actions. The budget stays hard, and a rule that is never
+        refused still is not (docs/paper.md has the proof). For arms, with a built-in learner or a compiled one of your
+        own. With OFUL actions are the rows of the features: pass one row more. If rows have names, this adds a name.
+
+        Returns: the name of the action, or its number if actions have no names.
         """
         return self._add("actions", name, cost)
 
     @locked
     def retire_action(self, action: Name) -> None:
-        """Never play this action again, nor ask about it. One must remain.
+        """Retire an action: the agent never plays it again, nor asks about it. One action must remain.
 
-        What was learnt is kept, answers that are still awaited are taken in when they come, and the other actions keep
-        their numbers. What the action would have cost is left to the others. With OFUL, where rows have names, the name
-        and its row go.
+        What was learnt is kept, late answers are still learnt, and the other actions keep their numbers. The action's
+        share of the budget goes to the others. With OFUL, if rows have names, the name and its row are removed.
         """
         self._retire("actions", action)
 
     @locked
     def add_context(self, name: Name | None = None, cost: Any = None) -> Any:
-        """One more context, or a retired one again, as `add_action`. `cost`: a number, or one for each action."""
+        """Add a context, or bring back a retired one, as `add_action`. `cost`: a number, or one for each action."""
         return self._add("contexts", name, cost)
 
     @locked
     def retire_context(self, context: Name) -> None:
-        """No decision will have this context any more, as `retire_action`. One must remain."""
+        """Retire a context, as `retire_action` does: no decision can have it any more. One context must remain."""
         self._retire("contexts", context)
 
     @locked
     def change_rule(self, rule: Rule | QueryRule) -> None:
-        """Ask by another rule from now on; what was learnt, asked and spent stays. For arms.
+        """Use another rule from now on. What was learnt, asked and spent stays. For arms.
 
-        The rest of the budget is shared out anew, as by `add_action`, so it does not matter what rule asked before.
+        The rest of the budget is divided anew, as in `add_action`, so it does not matter which rule asked before.
         """
         check_is_rule(rule)
         self._family.set_rule(rule)
@@ -158,13 +159,15 @@ class Roster:
         retired = family.retired[what]
         if names is None and name is not None and name not in retired:
             again = f"; retired so far: {sorted(retired)}" if retired else ""
-            raise InvalidInput(f"{what} have no names here, and {shown(name)} is no retired one: leave it out{again}")
+            raise InvalidInput(
+                f"{what} have no names here, and {shown(name)} is not the number of a retired one: leave it out{again}"
+            )
         if names is not None and name is None:
-            raise InvalidInput(f"{what} have names here: say what the new one is called")
+            raise InvalidInput(f"{what} have names here: give the new one a name, too")
         number = name if names is None else names.places.get(name)
         if number is not None and number in retired:
             if cost is not None:
-                raise InvalidInput(f"{shown(name)} returns with what asking about it cost before: leave `cost` out")
+                raise InvalidInput(f"{shown(name)} comes back with the cost that it had before: leave `cost` out")
             family.set_live(what, number, True)
         else:
             longer = None if names is None else Names([*names.names, name], what[:-1])
@@ -183,7 +186,7 @@ class Roster:
             return
         count = len(names.names) if names is not None else size
         if number in family.retired[what]:
-            raise InvalidInput(f"{shown(value)} was retired before")
+            raise InvalidInput(f"{shown(value)} is retired already")
         if count - len(family.retired[what]) == 1:
             raise InvalidInput(f"{shown(value)} is the last of the {what}: add another one first")
         if names is not None and self._is_row(what):

@@ -67,7 +67,7 @@ def dumps(agent: Agent, check: bool = True, awaited: bool = True) -> str:
         own = (type(agent.learner), type(agent.rule), type(agent.schedule))
         again = _rebuild(_decode(json.loads(text)), {t.__name__: t for t in (*TYPES, *own)})
     except (TypeError, ValueError, KeyError, AttributeError, SparinglyError) as error:
-        raise InvalidInput(f"this agent cannot be saved, for it could not be read back: {error}") from None
+        raise InvalidInput(f"this agent cannot be saved, because it could not be read back: {error}") from None
     if again.learner != agent.learner or again.rule != agent.rule:
         raise InvalidInput("this agent cannot be saved: a parameter of its learner or rule does not survive JSON")
     return text
@@ -119,7 +119,7 @@ def loads(text: str, types: tuple[type, ...] = (), name: str = "the text") -> Ag
     except UnreadableFile as error:
         raise UnreadableFile(f"{name} cannot be read: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, SparinglyError) as error:
-        raise UnreadableFile(f"{name} does not hold together: {type(error).__name__}: {error}") from None
+        raise UnreadableFile(f"{name} is inconsistent: {type(error).__name__}: {error}") from None
     if replaced:
         old = f"{REPLACED}(share={plain['rule']['share']!r})"
         told = f"{old} is no more: the agent in {name} goes on with {agent.rule!r}. Save it, and it loads without this"

@@ -12,6 +12,8 @@ from sparingly.episodic.stationary.family import StationaryFamily
 from sparingly.episodic.stationary.learner import StationaryUCBVI
 from sparingly.errors import InvalidInput
 from sparingly.linear.family import LinearFamily
+from sparingly.linear.labels.family import LabelFamily
+from sparingly.linear.labels.learner import LabelLearner
 from sparingly.linear.learner import LinearLearner
 from sparingly.numba_support import notice
 from sparingly.protocol import EpisodeLearner, FeatureLearner, Learner, QueryRule
@@ -21,10 +23,17 @@ from sparingly.tabular.learner import TabularLearner
 from sparingly.validation import shown
 
 AnyLearner = (
-    TabularLearner | LinearLearner | EpisodicLearner | StationaryUCBVI | Learner | FeatureLearner | EpisodeLearner
+    TabularLearner
+    | LinearLearner
+    | LabelLearner
+    | EpisodicLearner
+    | StationaryUCBVI
+    | Learner
+    | FeatureLearner
+    | EpisodeLearner
 )
 
-FAMILIES: tuple[type[Any], ...] = (TabularFamily, LinearFamily, EpisodicFamily, StationaryFamily)
+FAMILIES: tuple[type[Any], ...] = (TabularFamily, LinearFamily, LabelFamily, EpisodicFamily, StationaryFamily)
 
 
 def family_for(learner: Any) -> type[Any]:

@@ -25,10 +25,10 @@ class Stepping:
 
     @locked
     def act(self, state: int, env: int = 0) -> int:
-        """The action in a state, for learners with one model for all steps. Then say what came of it: `reached`.
+        """Choose the action in a state, for learners with one model for all steps. Then call `reached`.
 
-        It begins an episode where the last one has ended, and plans when a count has doubled. Asked twice, it says the
-        same. `env` is the number of the environment where several are played side by side.
+        It starts an episode if the last one has ended, and plans when a count has doubled. A second call gives the same
+        action. `env` is the number of the environment, if several are played side by side.
         """
         act = self._view("act")
         if self.schedule is not None:
@@ -39,10 +39,11 @@ class Stepping:
 
     @locked
     def reached(self, state: int, terminated: bool = False, truncated: bool = False, env: int = 0) -> Decision:
-        """Take in the state that the last action has led to, and decide whether to ask what that step was worth.
+        """Report the state that the last action led to, and decide whether to ask for the reward of that step.
 
-        `terminated` if the episode has ended there, so that nothing is to be had any more; `truncated` if it was only
-        cut off. The Decision says whether to `ask`; the budget is charged already. Answer with `observe`, as ever.
+        `terminated`: the episode has ended there, and no more rewards can follow; `truncated`: it was only cut off.
+
+        Returns: a Decision that says whether to `ask`; the budget is charged already. Report the reward with `observe`.
         """
         action, ask, width, threshold, why, ticket = self._view("reached")(state, terminated, truncated, env)
         self.ledger.attach(self._family.account)  # the memory that holds it may have moved to grow

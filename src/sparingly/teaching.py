@@ -1,6 +1,6 @@
-"""Answers that cost nothing: from a log, for decisions that nobody was asked about, or that tell of other actions too.
+"""Answers that cost nothing: from a log, volunteered by users, or about actions that were not asked about.
 
-They teach the learner, and rules count them where they ask what is known of a cell. The ledger counts asks only.
+The learner learns from them, and rules count them like answers. The ledger counts asks only.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sparingly.errors import InvalidInput
 from sparingly.naming import Names
@@ -29,10 +29,10 @@ class Teachable:
 
     @locked
     def teach(self, action: Any, reward: Any, context: Any = None) -> None:
-        """Take in an answer that came for free: what an action was worth, in a context.
+        """Learn from an answer that the agent did not ask for: the reward of an action, in a context.
 
-        It costs nothing, and no decision has to be named: for feedback that users volunteer, and for what others have
-        measured. Every answer counts: do not pass one to `observe` as well. With features the context is the array
+        It is free and needs no decision: use it for feedback that users volunteer, and for what others have measured.
+        Do not pass the same answer to `observe` as well, or it counts twice. With features the context is the array
         (A, d), as for `decide`. Not for episodes.
         """
         self._teach_all([self._lesson(action, reward, context)])
@@ -45,12 +45,12 @@ class Teachable:
         contexts: Sequence[Any] | None = None,
         propensities: Sequence[Any] | None = None,
     ) -> None:
-        """Start from logged data: the actions that were taken, what they were worth, and in which contexts.
+        """Warm start: learn from logged actions, their rewards and their contexts. It spends nothing.
 
-        No budget is spent. Columns of a data frame will do. All of it is learnt or, if a row does not fit, nothing.
-        What an action is worth in a context is estimated from the rows with both. That is right if the log's choices
-        depend on the context alone. If they depend on more, such as on things the agent is not told, give the
-        `propensities`, the probabilities of the actions that were taken: for arms, rows then weigh 1/propensity.
+        Columns of a data frame will do. If one row is invalid, nothing is learnt. The reward of an action in a context
+        is estimated from the rows that have both. That is right if the choices in the log depend on the context alone.
+        If they depend on more, such as on things that the agent is not told, pass the `propensities`, the probabilities
+        of the actions that were taken: for arms, rows then weigh 1/propensity.
         """
         columns = [actions, rewards] if contexts is None else [actions, rewards, contexts]
         try:
@@ -93,13 +93,25 @@ class Teachable:
         """An action by its number; the family says whether there is one."""
         return action if self._actions is None else self._actions.index(action)
 
+    def _label(self, label: Any, rewards: Any) -> int:
+        """The number of the right action: given, or the only one that is worth 1."""
+        if label is None:
+            values = self._by_action(rewards) if isinstance(rewards, Mapping) else rewards
+            return cast(int, self._family.label_from([0 if v is None else v for v in values]))
+        return self._right_action(label, self._family.shape[1])
+
+    def _right_action(self, label: Any, actions: int) -> int:
+        """The number of the action that a label names."""
+        right = self._action_number(label)
+        if type(right) is bool or right not in range(actions):
+            raise InvalidInput(f"label must be an action, 0 … {actions - 1}, not {shown(label)}")
+        return int(right)
+
     def _rewards_of_all(self, ticket: Any, label: Any, rewards: Any) -> list[tuple[Any, float]]:
         """The rewards of all actions where a decision was made: given, or 1 for the one that `label` names."""
         tickets = self._family.others(ticket)
         if label is not None:
-            right = self._action_number(label)
-            if type(right) is bool or right not in range(len(tickets)):
-                raise InvalidInput(f"label must be an action, 0 … {len(tickets) - 1}, not {shown(label)}")
+            right = self._right_action(label, len(tickets))
             return [(other, float(a == right)) for a, other in enumerate(tickets)]
         named = self._by_action(rewards) if isinstance(rewards, Mapping) else rewards
         if isinstance(named, str) or not hasattr(named, "__len__") or len(named) != len(tickets):

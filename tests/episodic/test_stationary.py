@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sparingly as sp
-from sparingly.saving import _checksum
+from sparingly.saving import _checksum, dumps, loads
 from tests.conftest import interpreted
 
 S, A, H = 6, 2, 9
-PLAIN = {"imagined_visits": 0.0, "imagined_answers": 0.0}
+PLAIN = {"imagined_visits": 0.0, "imagined_answers": 0.0, "imagined_if_random": 0.0}
 SETTINGS = {
     "plan": {},
     "sweep": {"discount": 0.9},
@@ -233,32 +233,64 @@ def test_optimism_with_the_constants_of_the_theorem():
 # Asking.
 
 
-@settings(max_examples=60)
+SAFE = (sp.ExactMatching(), sp.BalancedMatching(), sp.BalancedMatching(reserve=1.0), sp.ExactMatching(explore="always"))
+
+
+class Adversary:
+    """Two environments at once: what is reached, when it ends, how the budget grows and who answers is drawn."""
+
+    def __init__(self, data: st.DataObject, rules: tuple) -> None:
+        self.draw, self.where = data.draw, [None, None]
+        price = st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=A, max_size=A)
+        costs = self.draw(st.one_of(st.none(), st.lists(price, min_size=3, max_size=3)))
+        self.prices = np.ones((3, A)) if costs is None else np.array(costs)
+        more = self.draw(st.sampled_from(list(SETTINGS.values())))
+        made = sp.StationaryUCBVI(3, A, 4, costs=costs, **({"discount": None} | more))
+        rule = self.draw(st.sampled_from(rules if costs is None or (self.prices % 1 == 0).all() else SAFE))
+        self.agent = sp.Agent(made, rule, budget=self.draw(st.integers(0, 12)), seed=0)
+
+    def step(self) -> None:
+        """Act, perhaps twice, and reach something; perhaps the program is saved and loaded in between."""
+        env = self.draw(st.integers(0, 1))
+        s = self.draw(st.integers(0, 2)) if self.where[env] is None else self.where[env]
+        action = self.agent.act(s, env=env)
+        if self.draw(st.integers(0, 4)) == 0:
+            self.agent = loads(dumps(self.agent))
+            assert self.agent.act(s, env=env) == action
+        after, ended, cut = self.draw(st.integers(0, 2)), self.draw(st.booleans()), self.draw(st.booleans())
+        self.agent.reached(after, ended, cut, env=env)
+        self.where[env] = None if ended or cut else after
+
+    def answer(self) -> None:
+        """Answer some of what is awaited, in any order; the rest later, or never."""
+        for number in self.draw(st.permutations(self.agent.awaited[-4:])):
+            if self.draw(st.booleans()):
+                self.agent.observe(number, self.draw(st.sampled_from([0.0, 0.5, 1.0])))
+
+    def play(self) -> None:
+        for _ in range(self.draw(st.integers(1, 60))):
+            self.step()
+            self.answer()
+            if self.draw(st.booleans()):
+                self.agent.grant(self.draw(st.sampled_from([0.25, 1.0, 7.0])))
+            assert self.agent.ledger.spent <= self.agent.ledger.granted
+            assert self.agent.ledger.spent == pytest.approx((self.agent.asked * self.prices).sum())
+
+
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_adversary_breaks_the_budget(data):
-    """Whatever comes next, whenever the budget grows, whatever asking costs: no overspending, no refusal."""
-    rule = data.draw(st.sampled_from([sp.ExactMatching(), sp.BalancedMatching(), sp.BalancedMatching(reserve=1.0)]))
-    costs = data.draw(st.one_of(st.none(), st.lists(
-        st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=A, max_size=A), min_size=3, max_size=3)))  # fmt: skip
-    more = data.draw(st.sampled_from(list(SETTINGS.values())))
-    made = sp.StationaryUCBVI(3, A, 4, costs=costs, **({"discount": None} | more))
-    agent = sp.Agent(made, rule, budget=data.draw(st.integers(0, 12)), seed=0)
-    where = [None, None]
-    for _ in range(data.draw(st.integers(1, 60))):
-        env = data.draw(st.integers(0, 1))
-        s = data.draw(st.integers(0, 2)) if where[env] is None else where[env]
-        agent.act(s, env=env)
-        after, ended, cut = data.draw(st.integers(0, 2)), data.draw(st.booleans()), data.draw(st.booleans())
-        d = agent.reached(after, ended, cut, env=env)
-        if d.ask and data.draw(st.booleans()):
-            agent.observe(d, data.draw(st.sampled_from([0.0, 0.5, 1.0])))
-        where[env] = None if ended or cut else after
-        if data.draw(st.booleans()):
-            agent.grant(data.draw(st.sampled_from([0.25, 1.0, 7.0])))
-        assert agent.ledger.spent <= agent.ledger.granted
-        assert agent.ledger.refused == 0
-        prices = np.ones((3, A)) if costs is None else np.array(costs)
-        assert agent.ledger.spent == pytest.approx((agent.asked * prices).sum())
+    """Early and late ends, late and missing answers, saved in the middle of a step: no overspending, no refusal."""
+    adversary = Adversary(data, SAFE)
+    adversary.play()
+    assert adversary.agent.ledger.refused == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_no_rule_overspends_step_by_step(data):
+    """Rules that are not safe are refused by the ledger, at worst."""
+    Adversary(data, (sp.Always(), sp.PaperMatching(), sp.Never())).play()
 
 
 def test_no_cell_is_starved():
@@ -293,6 +325,61 @@ def test_an_audit_notices_that_a_reward_is_not_what_it_seemed():
             agent.observe(d, 0.0 if n <= 2 else 1.0)
     assert asked == 10  # from the audit on, every step, to the last of the budget
     assert agent.means[0, 0] == pytest.approx(0.8)
+
+
+def ask_at(agent: sp.Agent, state: int, rewards: list[float]) -> list[bool]:
+    """Stay in a state for an episode and answer what is asked: at which steps that was."""
+    asked = []
+    for n, reward in enumerate(rewards, start=1):
+        agent.act(state)
+        d = agent.reached(state, truncated=n == len(rewards))
+        asked.append(d.ask)
+        if d.ask:
+            agent.observe(d, reward)
+    return asked
+
+
+@pytest.mark.parametrize(("doubt", "more"), [(1.0, 1), (0.5, 1), (0.1, 4), (0.01, 10)])
+def test_it_takes_more_equal_answers_once_any_have_differed(doubt, more):
+    """One reward in two is random: n equal answers, so that ½·0.7^(n−1) ≤ doubt. The known is asked about again."""
+    agent = sp.Agent(sp.StationaryUCBVI(2, 1, 50, doubt=doubt), sp.ExactMatching(), budget=math.inf, seed=0)
+    assert ask_at(agent, 0, [0.5] * 3) == [True, True, False]
+    assert ask_at(agent, 1, [0.0, 1.0]) == [True, True]
+    assert ask_at(agent, 0, [0.5] * 12).index(False) == more
+    ask_at(agent, 0, [0.5] * 40)
+    assert agent.asked[0, 0] < 20  # known again, and audited
+
+
+def test_what_seemed_known_is_tried_again_where_rewards_are_random():
+    """Twice nothing from the second action; then answers about the first one differ, and bonuses come back."""
+    for random, fewest, most in ((False, 2, 2), (True, 4, 60)):
+        made = sp.StationaryUCBVI(1, 2, 1, discount=None, imagined_answers=3.0, imagined_if_random=3.0)
+        agent = sp.Agent(made, sp.ExactMatching(), budget=math.inf, seed=1)
+        tried = [0, 0]
+        for _ in range(60):
+            a = agent.act(0)
+            tried[a] += 1
+            d = agent.reached(0, truncated=True)
+            if d.ask:
+                agent.observe(d, 0.0 if a else 0.6 - 0.2 * (random and tried[0] >= 4))
+        assert fewest <= tried[1] <= most, tried
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_best_guess_pools_random_rewards_with_one_outcome(alike):
+    """Both actions reach the goal, the first more often. Answers about the second are luckier, by chance or not."""
+    agent = sp.Agent(sp.StationaryUCBVI(2, 2, 1, discount=None), sp.ExactMatching(), budget=math.inf, seed=0)
+    paid = ([0.0, 1.0, 1.0, 0.0] * 5, [1.0, 0.0, 1.0, 1.0] * 5 if alike else [1.0] * 19 + [0.5])
+    for a in (0, 1):
+        for n in range(20):
+            agent.act(0)
+            agent._family.memory.lanes["action"][0] = a
+            hit = n < (20, 18)[a]
+            d = agent.reached(1, terminated=hit, truncated=not hit)
+            if d.ask:
+                agent.observe(d, paid[a][n] if hit else 0.0)
+    assert agent.means[0, 1] > agent.means[0, 0]
+    assert (agent.best_guess()[0, 0] == 0) == alike
 
 
 @pytest.mark.parametrize("by", ["outcome", "action"])
@@ -401,6 +488,7 @@ def test_memory_grows_with_what_was_seen():
         agent.reached(s)
     assert agent._family.words.nbytes < 8_100_000
     assert agent.visits[123_456].sum() == 1
+    assert agent.best_guess().strides[0] == 0  # one row stands for all steps
 
 
 def test_views_are_in_the_order_of_states():
@@ -460,6 +548,16 @@ def test_states_that_do_not_exist_are_refused(state):
     assert agent.decisions == 0
 
 
+@pytest.mark.parametrize("wrong", [{"terminated": "no"}, {"truncated": None}, {"terminated": 1}])
+def test_an_end_is_true_or_false(wrong):
+    agent = sp.Agent(learner(), sp.ExactMatching(), budget=9, seed=0)
+    agent.act(0)
+    with pytest.raises(sp.InvalidInput, match="must be True or False"):
+        agent.reached(1, **wrong)
+    assert agent.decisions == 0
+    agent.reached(1, terminated=np.bool_(False))
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(sp.InvalidInput, match="Greedy asks about whole episodes"):
         sp.Agent(learner(), sp.Greedy(), budget=9)
@@ -470,7 +568,8 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(sp.InvalidInput, match="name the range with the learner's"):
         sp.Agent(learner(), budget=9, rewards=(1, 5))
     for wrong in (
-        {"discount": 1.0}, {"returns": (1, 0)}, {"rewards": 3}, {"by": "luck"}, {"known_after": 0}, {"scale": -1},
+        {"discount": 1.0}, {"returns": (1, 0)}, {"returns": (50, 60)},
+        {"rewards": 3}, {"by": "luck"}, {"known_after": 0}, {"scale": -1},
         {"slack": -1}, {"imagined_visits": math.nan}, {"imagined_answers": -1},
         {"costs": [[1.0]]}, {"delta": 0.0}, {"ties": "last"},
     ):  # fmt: skip

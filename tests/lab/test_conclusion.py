@@ -43,7 +43,7 @@ def test_chapters_are_counted_and_the_report_is_named():
 def test_a_sentence_is_said_only_if_its_claim_was_run_and_holds():
     text = shown([record("ucb/budget"), record("ours/exact-arms", "open")])
     assert SENTENCES["ucb/budget"] in text
-    assert "(asks, of those that B allows: 0.9, ≤ 1) [ucb/budget]" in text
+    assert ". [ucb/budget]" in text and "asks, of those that B allows: 0.9; must be ≤ 1" in text
     assert SENTENCES["ours/exact-arms"] not in text
     assert SENTENCES["corrections/e2"] not in text
     assert "What it says" not in shown([record("lower/unit-costs")])

@@ -13,6 +13,7 @@ BROKEN = [
     ("corrections/e11", {"horizons": (4_000, 32_000, 256_000)}, asks_nothing),
     ("ours/exact-episodes-bound", {"rounds": 500, "episodes": 300}, asks_nothing),
     ("ours/exact-episodes-bound", {"rounds": 500, "episodes": 300}, asks_always),
+    ("ours/one-model", {"horizons": (2, 4, 8), "asks": 400}, asks_nothing),
     ("ours/oful-costs", {"hostile": 300}, asks_nothing),
     ("ours/oful-costs", {"hostile": 300}, asks_always),
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.mutants import arms, bounds, episodes, features, lessons, rules, service, world
+from tests.mutants import arms, bounds, episodes, features, labels, lessons, rules, service, world
 from tests.mutants.mutant import Mutant
 
-PARTS = (arms, features, episodes, rules, bounds, lessons, world, service)
+PARTS = (arms, features, labels, episodes, rules, bounds, lessons, world, service)
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for part in PARTS for mutant in part.MUTANTS}

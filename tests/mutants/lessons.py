@@ -1,4 +1,4 @@
-"""Mutants of the learners that are not the paper's, and of answers that cost nothing."""
+"""Mutants of the learners that are not the paper's, of answers that cost nothing, and of agents that threads share."""
 
 from __future__ import annotations
 
@@ -139,5 +139,11 @@ MUTANTS = (
         "weight = 1.0 / number(chance,", "weight = 1.0 + 0.0 * number(chance,",
         "all rows of a log weigh the same, whatever their propensities are",
         (f"{TEACHING}::test_a_log_whose_choices_depended_on_more_is_weighted_by_its_propensities",),
+    ),
+    Mutant(
+        "threads/decide-unlocked", "ledger", "agent.py",
+        "with self._lock:  # as `locked`", "if self._lock:  # as `locked`",
+        "two threads may decide at the same time: decisions get the same id",
+        ("test_naming.py::test_threads_share_an_agent",), compiled=True,
     ),
 )  # fmt: skip

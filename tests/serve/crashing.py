@@ -72,7 +72,8 @@ def _live(run: Any, wanted: dict[str, Any]) -> None:
         if wanted["faults"] is not None:
             Faults(Path(wanted["faults"])).befall(store)
         store.open()
-        run.serve_from(store, "127.0.0.1", wanted["port"])
+        peer = f"http://127.0.0.1:{wanted['port']}" if wanted["peers"] else None
+        run.serve_from(store, "127.0.0.1", wanted["port"], wanted["token"], peer=peer)
         os._exit(0)
     except BaseException:
         traceback.print_exc()
@@ -159,10 +160,11 @@ class Nursery:
 
     def __init__(
         self, process: subprocess.Popen[str], errors: Path, data: Path | None, database: str | None,
-        faults: Faults | None = None,
+        faults: Faults | None = None, peers: bool = False, token: str | None = None,
     ) -> None:  # fmt: skip
         self.process, self.errors = process, errors
-        self.store = {"data": None if data is None else str(data), "database": database}
+        self.store: dict[str, Any] = {"database": database, "peers": peers, "token": token}
+        self.store["data"] = None if data is None else str(data)
         self.store["faults"] = None if faults is None else str(faults.path)
         self.lives: dict[int, Life] = {}
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -208,9 +210,12 @@ class Nursery:
 
 @contextmanager
 def nursery(
-    folder: Path, data: Path | None = None, database: str | None = None, faults: Faults | None = None
+    folder: Path, data: Path | None = None, database: str | None = None, faults: Faults | None = None, **options: Any
 ) -> Iterator[Nursery]:
-    """A nursery whose children work on one store; afterwards all are dead. What they complain about is in `errors`."""
+    """A nursery whose children work on one store; afterwards all are dead. What they complain about is in `errors`.
+
+    With `peers` they forward to each other, with a `token` they want it.
+    """
     errors = folder / "errors"
     # Threads do not survive a fork; and lines of many processes must come through one pipe in one piece.
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
@@ -219,7 +224,7 @@ def nursery(
             [sys.executable, "-m", "tests.serve.crashing"], cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=complaints,
         )  # fmt: skip
-    made = Nursery(process, errors, data, database, faults)
+    made = Nursery(process, errors, data, database, faults, **options)
     try:
         yield made
     finally:

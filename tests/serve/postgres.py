@@ -101,6 +101,33 @@ class Server:
                 self.stop("immediate")
                 raise AssertionError(f"PostgreSQL does not start: {error}\n{self.log()}") from None
 
+    @contextmanager
+    def standby(self) -> Iterator[Server]:
+        """A server that follows this one, from a copy of it, until it is promoted."""
+        other = object.__new__(Server)
+        other.__dict__ |= self.__dict__ | {"folder": Path(tempfile.mkdtemp(prefix="sparingly-pg-", dir="/tmp"))}
+        other.port, other.process = free_port(), None
+        other.settings = self.settings | {"synchronous_standby_names": ""}  # once promoted it is alone
+        try:
+            if os.getuid() == 0:
+                shutil.chown(other.folder, ANYONE)
+            self._run(
+                [
+                    self._programs / "pg_basebackup", "--pgdata", other.folder / "data", "--write-recovery-conf",
+                    "--checkpoint", "fast", "--dbname", self._url("postgres"),
+                ]
+            )  # fmt: skip
+            other.start()
+            yield other
+        finally:
+            other.stop("immediate")
+            shutil.rmtree(other.folder)
+
+    def promote(self) -> None:
+        """Let a standby take over."""
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            assert connection.execute("SELECT pg_promote(true, 30)").fetchone() == (True,)
+
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop the server: "fast" ends sessions and shuts down cleanly, "immediate" is as good as a crash."""
         process, self.process = self.process, None

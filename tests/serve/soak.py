@@ -8,7 +8,8 @@ stopped, snapshots are damaged. In the end an auditor lives through the logs wit
 common with the service), and compares them with what clients were told: no ask beyond the budget, no acknowledged write
 lost, no answer changed. The memory of the processes must not grow.
 
-Not a test by its name: `make soak` runs it. tests/serve/test_soak.py shows that the auditor notices what it should.
+Not a test by its name: `make soak` runs it, and `make test` for two minutes. tests/serve/test_soak.py shows that the
+auditor notices what it should.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Soak:
         """Faults for so long, then the audit; raises AssertionError with what is wrong."""
         with ExitStack() as stack:
             self.made: Nursery = stack.enter_context(
-                nursery(self.folder, data=self.data, database=self.database, faults=self.faults)
+                nursery(self.folder, self.data, self.database, self.faults, peers=self.data is None)
             )
             for life in self.lives:
                 self.made.bear(life)

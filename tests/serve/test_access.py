@@ -17,9 +17,13 @@ from structlog.testing import capture_logs
 from sparingly import cli
 from sparingly.serve.access import SCOPES
 from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.verify import verify_store
 from tests.serve.inside import Inside, inside
+from tests.serve.postgres import postgres
+
+__all__ = ["postgres"]  # a fixture
 
 OPERATOR = "the-token-of-the-operator"
 DAY = 86_400_000_000
@@ -123,6 +127,25 @@ def test_a_token_is_for_its_agents(tmp_path):
     asyncio.run(check())
 
 
+def test_a_list_names_no_other_agents(tmp_path):
+    """Not even as the place where the next page begins."""
+
+    async def check() -> None:
+        async with people(SqliteStore(tmp_path / "data")) as made:
+            for name in ("a-1", "a-2", "b-secret", "c-1"):
+                await made.put(name)
+            reader = await made.token("reader", "read", agents=["a-*", "c-1"])
+            pages, after = [], ""
+            while after is not None:
+                answer = (await made.as_(reader, "GET", f"/v1/agents?limit=1&after={after}")).json()
+                pages.append(([agent["name"] for agent in answer["agents"]], answer["next"]))
+                after = answer["next"]
+            assert pages == [(["a-1"], "a-1"), (["a-2"], "a-2"), (["c-1"], None)]
+            assert (await made.as_(reader, "GET", "/v1/agents?limit=2")).json()["next"] == "a-2"
+
+    asyncio.run(check())
+
+
 def test_expiry_rotation_and_deletion_need_no_restart(tmp_path):
     async def check() -> None:
         store, now = stored(tmp_path / "data")
@@ -165,6 +188,51 @@ def test_nobody_gives_what_they_do_not_have(tmp_path):
             await made.token("decider", "decide")
             for method, path, body in (("POST", "/rotate", {}), ("DELETE", "", None)):
                 assert (await made.as_(token, method, "/v1/tokens/decider" + path, body)).status_code == 403
+
+    asyncio.run(check())
+
+
+def test_nobody_gives_what_lasts_longer_or_may_be_used_more_often(tmp_path):
+    """A token that expires could make one that does not, and one with a rate one without."""
+
+    async def check() -> None:
+        async with people(SqliteStore(tmp_path / "data")) as made:
+            token = await made.token("boss", "administer", "read", lasts=3_600, rate=50)
+            await made.token("old", "read")
+            wanted = [
+                ({"rate": 5}, "outlive"),
+                ({"lasts": 7_200, "rate": 5}, "outlive"),
+                ({"lasts": 60}, "more requests"),
+            ]
+            for lasting, word in wanted:
+                beyond = await made.as_(token, "POST", "/v1/tokens", {"name": "x", "scopes": ["read"], **lasting})
+                assert beyond.status_code == 403 and word in beyond.json()["detail"], beyond.text
+            rotated = await made.as_(token, "POST", "/v1/tokens/old/rotate", {})
+            assert rotated.status_code == 403 and "outlive" in rotated.json()["detail"]
+            await made.token("clerk", "read", by=token, lasts=60, rate=50)
+            assert (await made.as_(token, "POST", "/v1/tokens/clerk/rotate", {})).status_code == 200
+            assert (await made.as_(token, "DELETE", "/v1/tokens/old")).status_code == 200  # to take away is no gift
+
+    asyncio.run(check())
+
+
+def test_retention_is_no_damage_to_other_processes(postgres):
+    """What one process has erased without a record, as there were no payloads, the others must not take for damage."""
+
+    async def check() -> None:
+        url, now = postgres.url("retention"), [1_780_000_000_000_000]
+        async with (
+            inside(PostgresStore(url, lambda: now[0]), keep_payloads=86_400.0) as first,
+            inside(PostgresStore(url, lambda: now[0])) as second,
+        ):
+            await first.put("one")
+            assert (await second.decide("one", "e0")).status_code == 200
+            now[0] += 10 * DAY
+            await first.service._look_once()
+            with second.service.store.reader() as read:
+                assert read("SELECT erased FROM agents") == [(1,)]
+            assert (await second.decide("one", "e1")).status_code == 200
+            assert (await second.call("GET", "/readyz")).status_code == 200
 
     asyncio.run(check())
 

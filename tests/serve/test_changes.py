@@ -185,10 +185,14 @@ def test_with_features_names_of_rows_can_be_added(tmp_path):
         async with inside(SqliteStore(tmp_path)) as service:
             oful = {"learner": {"type": "OFUL", "dim": 2}, "actions": ["a", "b"]}
             await service.put("rows", **oful)
+            early = await service.decide("rows", "e0", features=[[0.6, 0.8]] * 2)
             rows = [[0.6, 0.8]] * 3
             assert (await service.decide("rows", "e1", features=rows)).status_code == 422
             assert (await service.call("PATCH", "rows", {"add_actions": ["c"]})).status_code == 200
             assert (await service.decide("rows", "e1", features=rows)).status_code == 200
+            again = await service.decide("rows", "e0", features=[[0.6, 0.8]] * 2)  # a retry gets its answer for ever
+            assert again.json() == early.json()
+            assert (await service.decide("rows", "e2", features=[[0.6, 0.8]] * 2)).status_code == 422
             refused = await service.call("PATCH", "rows", {"retire_actions": ["a"]})
             assert (refused.status_code, "rows of each decision" in refused.json()["detail"]) == (422, True)
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
@@ -349,6 +350,29 @@ def test_processes_create_the_same_agents_in_different_orders(postgres):
                 assert statuses == {201: 40, 200: 40}
 
     asyncio.run(scenario())
+
+
+def test_processes_save_the_same_snapshots_in_different_orders(postgres):
+    """Each waited for a row that the other had: one of them lost its snapshots."""
+    url, names = postgres.url("snapshots"), [f"agent-{n}" for n in range(40)]
+
+    async def scenario() -> None:
+        async with inside(PostgresStore(url)) as one, inside(PostgresStore(url)) as two:
+            for name in names:
+                await one.put(name)
+                await asyncio.gather(*(made.decide(name, "e") for made in (one, two)))
+            loop = asyncio.get_running_loop()
+            for turn in range(5):
+                saving = []
+                for made, order in ((one, names), (two, names[::-1])):
+                    writer = made.service.writer
+                    texts = [(writer._live_agents[name], f"{turn}") for name in order]
+                    saving.append(loop.run_in_executor(writer._pool, writer._store_snapshots, texts))
+                await asyncio.gather(*saving)
+
+    with capture_logs() as logs:
+        asyncio.run(scenario())
+    assert not [line for line in logs if "not saved" in line["event"]], logs
 
 
 def test_the_schema_is_made_once(postgres):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from urllib.parse import urlsplit
 
 import httpx
+import pyarrow.parquet
 import pytest
 
 import sparingly as sp
 from sparingly import errors
-from sparingly.serve import queries
+from sparingly.serve import export, queries
 from sparingly.serve.app import Service
 from sparingly.serve.connections import Connections, Limits, peer_of
 from sparingly.serve.run import Server, bind
@@ -284,6 +286,23 @@ def test_a_download_of_an_agent_that_is_deleted_does_not_end_as_if_it_were_compl
                         [line async for line in ours]
 
     run(scenario())
+
+
+def test_an_export_keeps_some_payloads_in_memory_and_not_all(tmp_path, monkeypatch):
+    """1,500 large payloads took more than a gigabyte. Each group of rows is written before the next one is read."""
+    for module in (export, queries):
+        monkeypatch.setattr(module, "CHUNK_BYTES", 1_000)
+
+    async def check() -> None:
+        async with inside(SqliteStore(tmp_path / "data")) as made:
+            await made.put("one")
+            for k in range(9):
+                await made.decide("one", f"e{k}", payload="x" * 400)
+            file = pyarrow.parquet.ParquetFile(io.BytesIO((await made.call("GET", "one/log?format=parquet")).content))
+            sizes = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+            assert sum(sizes) == 9 and max(sizes) <= 3
+
+    asyncio.run(check())
 
 
 def test_an_export_of_an_agent_that_is_being_deleted_is_refused(tmp_path):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sparingly.serve.records import AGENT_COLUMNS, AgentRecord, EntryRecord
 from sparingly.serve.sqlite import FILE, SEEN, SqliteStore
 from sparingly.serve.store import StorageError
-from sparingly.serve.verify import verify_store
+from sparingly.serve.verify import Ledger, verify_store
 from tests.serve.inside import AGENT, inside
 
 MATCHING = {
@@ -37,6 +41,9 @@ CHANGES = {  # what is written into the database, and what is said of it
         "open_asks = open_asks - 1, spent = spent - 1000000 WHERE name = 'one'",
         "with its log: chain",
     ),
+    "a body": ("""UPDATE agents SET body = '{"learner":' WHERE name = 'one'""", "its body cannot be read"),
+    "a payload that is none": ("UPDATE decisions SET payload = '{' WHERE event_id = 'e5'", "payload of e5 is not the"),
+    "words for a number": ("UPDATE decisions SET cost = 'much' WHERE event_id = 'e4'", "its checksum does not fit"),
     "more budget": ("UPDATE agents SET granted = granted + 64000000 WHERE name = 'one'", "with its log: granted"),
 }  # fmt: skip
 
@@ -85,11 +92,44 @@ def test_a_change_in_the_database(worked, tmp_path, kind):
             ready = await service.call("GET", "/readyz")
             assert ready.status_code == 503 and ready.json()["detail"].startswith("one: ")
             assert (await service.decide("other", "new")).status_code == 200
+            listed = [agent["name"] for agent in (await service.call("GET", "/v1/agents")).json()["agents"]]
+            assert "other" in listed and ("one" in listed) == (kind != "a body")
+            assert 'sparingly_agent_spent{agent="one"}' in (await service.call("GET", "/metrics")).text
             assert (await service.call("DELETE", "one?confirm=one")).status_code == 200  # a way out
             await service.service._look_once()
             assert (await service.call("GET", "/readyz")).status_code == 200
 
     asyncio.run(serve())
+
+
+def test_a_body_that_cannot_be_read_is_noticed_without_a_verification(worked, tmp_path):
+    folder = shutil.copytree(worked, tmp_path / "data")
+    with closing(sqlite3.connect(folder / FILE)) as connection:
+        connection.executescript(CHANGES["a body"][0])
+
+    async def serve() -> None:
+        async with inside(SqliteStore(folder)) as service:
+            service.service.watch._stopped = True
+            for answer in (await service.decide("one", "new"), await service.call("GET", "one")):
+                assert answer.status_code == 503 and "do not agree with its log" in answer.json()["detail"]
+            assert (await service.call("GET", "/readyz")).status_code == 503
+
+    asyncio.run(serve())
+
+
+def test_verification_is_quick_whatever_was_erased():
+    """Of each payload that is gone an entry tells further on. To look through all of them each time took minutes."""
+    body = json.dumps({"learner": {"type": "UCB1"}, "actions": ["a"]})
+    ledger = Ledger(AgentRecord(**{**dict.fromkeys(AGENT_COLUMNS, 0), "name": "one", "body": body, "chain": b""}))
+    ledger.missing = {f"e{n}": n for n in range(100_000)}
+    entry = EntryRecord(1, 1, 0, 0, 0, 0, 0, 0, "erase", "", 0, 0, None, 0)
+    began = time.perf_counter()
+    for n in range(50_000):
+        ledger._entry(dataclasses.replace(entry, key=f"e{n}", number=n))
+    for n in range(50_000, 100_000, 5_000):
+        ledger._entry(dataclasses.replace(entry, number=n + 4_999))
+        assert len(ledger.missing) == 95_000 - n
+    assert time.perf_counter() - began < 2.0
 
 
 def test_a_broken_chain_is_noticed_when_the_agent_is_loaded(worked, tmp_path):

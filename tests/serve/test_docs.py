@@ -26,6 +26,7 @@ from tests.serve.serving import call, serving
 
 ROOT = Path(__file__).parents[2]
 GUIDE, NOTES, DEPLOY = ROOT / "docs" / "service.md", ROOT / "docs" / "deployment.md", ROOT / "deploy"
+ALERTS = DEPLOY / "alerts.yml"
 ADDRESS = "http://127.0.0.1:8000"
 AGENT = {"learner": {"type": "UCB1", "ties": "first"}, "actions": ["small", "large"], "contexts": ["code", "chat"],
          "rewards": {"low": 1, "high": 5}}  # fmt: skip
@@ -187,6 +188,10 @@ def test_every_metric_is_listed(tmp_path):
     told = set(re.findall(r"^# TYPE (\S+)", text, flags=re.MULTILINE))
     assert set(re.findall(r"`(sparingly_\w+)`", GUIDE.read_text())) == told
     assert set(re.findall(r"sparingly_\w+", NOTES.read_text())) <= told
+    alerts = set(re.findall(r"sparingly_\w+", ALERTS.read_text()))
+    assert alerts <= told
+    watched = ("storage_ok", "damaged_agents", "refused_total", "load_seconds_total", "snapshot_seconds_total")
+    assert {f"sparingly_{name}" for name in (*watched, "clock_ahead", "clock_jumps_total", "forwarded_total")} <= alerts
 
 
 def test_reasons_statuses_and_limits_are_those_of_the_contract():

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from sparingly.serve.live_agent import LiveAgent, paused
 from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import FILE, SqliteStore
 from sparingly.serve.store import StorageError, Store
+from sparingly.serve.verify import verify_store
 from tests.serve.inside import Inside, inside
 from tests.serve.postgres import postgres, server
 
@@ -154,10 +155,38 @@ def test_the_disk_is_full(tmp_path):
         run(scenario(disk))
 
 
+def test_the_disk_can_only_be_read(tmp_path):
+    """Serving is refused with the reason. A store can still be verified, unless its write-ahead log is not read in."""
+    with small_disk(tmp_path / "disk") as disk:
+        data = disk / "data"
+
+        async def work() -> None:
+            async with inside(SqliteStore(data)) as made:
+                await made.put("agent")
+                assert (await made.decide("agent", "first")).json()["ask"]
+                shutil.copytree(data, disk / "cut off")
+
+        run(work())
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        try:
+            with pytest.raises(OSError, match="Read-only file system"):
+                SqliteStore(data).open()
+            store, said = SqliteStore(data), list[str]()
+            store.open_to_read()
+            with closing(store):
+                assert verify_store(store, said.append) == 0, said
+                with store.reader() as read:
+                    assert read("SELECT decisions FROM agents") == [(1,)]
+            with pytest.raises(StorageError, match=r"write-ahead|sqlite-wal has to be read.*on a copy of the folder"):
+                SqliteStore(disk / "cut off").open_to_read()
+        finally:
+            subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+
+
 # The database is gone.
 
 
-@pytest.mark.parametrize("how", ["removed", "replaced", "moved with its folder"])
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved with its folder", "removed with its folder"])
 def test_the_file_is_taken_away(tmp_path, how):
     """What is written to a deleted file is lost: nothing is asked until someone has looked into it."""
     data = tmp_path / "data"
@@ -171,6 +200,8 @@ def test_the_file_is_taken_away(tmp_path, how):
                 (data / FILE).unlink()
             elif how == "replaced":
                 (tmp_path / "copy").rename(data / FILE)
+            elif how == "removed with its folder":
+                shutil.rmtree(data)
             else:
                 data.rename(tmp_path / "elsewhere")
             for _ in range(3):
@@ -207,6 +238,61 @@ def test_postgres_goes_and_comes_back():
 
     with server() as own:
         run(scenario(own))
+
+
+def test_postgres_has_no_connection_left():
+    """A process that has its connection goes on deciding; who needs a new one is told, and served once there is one."""
+
+    async def scenario(own: Any) -> None:
+        database = own.url("full")
+        async with inside(PostgresStore(database)) as made, AsyncExitStack() as stack:
+            await made.put("agent")
+            await asyncio.sleep(0.2)  # until what is read at the start has been read
+            store: Any = made.service.store
+            with store._guard:  # connections for reading are made when they are needed
+                while store._readers:
+                    store._readers.pop().close()
+            taken = stack.enter_context(ExitStack())
+            with suppress(psycopg.OperationalError):
+                while True:
+                    taken.enter_context(psycopg.connect(database))
+            assert (await made.decide("agent", "first")).json()["ask"]
+            await check_ready(made)
+            check_unavailable(await made.call("GET", "agent"))
+            with pytest.raises(StorageError, match=r"cannot be reached: .*(too many clients|connection slots)"):
+                PostgresStore(database).open()
+            taken.close()
+            assert (await made.call("GET", "agent")).json()["decisions"] == 1
+            await check_log(made, "first")
+
+    with server(max_connections=12) as own:
+        run(scenario(own))
+
+
+def test_a_standby_takes_over():
+    """The primary crashes, its synchronous standby is promoted: with both in the URL the service goes on by itself."""
+
+    async def scenario(primary: Any, standby: Any) -> None:
+        hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+        name = primary.url("failover").rpartition("/")[2]
+        url = f"postgresql://sparingly@{hosts}/{name}?target_session_attrs=read-write&connect_timeout=2"
+        async with inside(PostgresStore(url)) as made:
+            await made.put("agent", budget={"initial": 1_000})
+            before = [(await made.decide("agent", f"e{k}")).json() for k in range(20)]
+            primary.stop("immediate")
+            check_unavailable(await made.decide("agent", "lost"))
+            standby.promote()
+            until = time.monotonic() + 30
+            while (await made.decide("agent", "lost")).status_code == 503:
+                assert time.monotonic() < until, "it does not come back"
+                await asyncio.sleep(0.1)
+            assert [(await made.decide("agent", f"e{k}")).json() for k in range(20)] == before
+            await check_ready(made)
+            await check_log(made, *(f"e{k}" for k in range(20)), "lost")
+
+    replicating = {"wal_level": "replica", "max_wal_senders": 4, "synchronous_standby_names": "*"}
+    with server(**replicating, synchronous_commit="local") as primary, primary.standby() as standby:
+        run(scenario(primary, standby))
 
 
 class Terminated:

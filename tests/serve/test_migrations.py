@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from sparingly.serve.migrations import Migration, migrate
@@ -23,6 +24,11 @@ from tests.serve.postgres import postgres
 
 __all__ = ["postgres"]  # a fixture
 NEW = ("chain", "chosen", "gain", "who")  # of a record; of an answer: "chosen", "explanation"
+
+OLD_ENTRY = {  # as 0.1.0 writes it
+    "agent": 1, "seq": 1_000, "at": 0, "granted": 0, "spent": 0, "held": 0, "asks": 0, "answers": 0, "kind": "pause",
+    "key": "", "number": 0, "amount": 0, "learned": 0,
+}  # fmt: skip
 
 
 def made(store: Store) -> Store:
@@ -97,6 +103,10 @@ def test_postgres(postgres):
     store = PostgresStore(old_postgres(postgres.url("old")), lambda: OLD["now"])
     refused_and_tried(store)
     migrate(made(store), Migration())
+    names, values = zip(*OLD_ENTRY.items(), strict=True)
+    sql = f"INSERT INTO entries ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
+    with psycopg.connect(store.url) as connection, pytest.raises(psycopg.errors.NotNullViolation, match="chain"):
+        connection.execute(sql, values)  # a process of 0.1.0 that nobody has stopped
     asyncio.run(compare_answers(made(store)))
 
 

@@ -241,6 +241,32 @@ def test_pausing_and_choosing_a_context(browser, url):
         assert decide(agent, "later", context="code")["ask"]
 
 
+def test_a_phone_shows_status_and_reward_of_decisions(browser, url):
+    agent = create(url, "phone", contexts=["code"], actions=["a", "an action with a name of some length"])
+    answer(agent, decide(agent, "first", context="code")["event_id"], 1.0)
+    with visited(browser, url, "/#/agents/phone", width=390) as page:
+        row = page.locator("table.decisions tbody tr")
+        expect(row).to_contain_text("answered")
+        for place in range(8):
+            box = row.locator("> *").nth(place).bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+        heights = [row.locator("time, .badge").nth(place).evaluate("e => e.offsetHeight") for place in range(2)]
+        assert max(heights) < 30  # in one line each
+
+
+def test_an_agent_without_decisions_shows_a_program_that_works(browser, url):
+    agent = create(url, "unused", contexts=["code", 'a "chat"'], rewards={"low": 1, "high": 5})
+    with visited(browser, url, "/#/agents/unused") as page:
+        expect(page.locator("pre.example")).to_contain_text("client.observe")
+        program = page.locator("pre.example").inner_text()
+        assert url in program and 'context="code"' in program
+        exec(program, names := {})
+        names["client"].close()
+        expect(page.locator("table.decisions tbody tr")).to_have_count(1)
+        expect(page.locator("pre.example")).to_be_hidden()
+    assert call("GET", agent)[1]["answers"] == 1
+
+
 # The answer view
 
 

@@ -13,11 +13,15 @@ import pytest
 from sparingly.serve import connections, queries, store, writer
 from sparingly.serve.app import Service
 from sparingly.serve.live_agent import LiveAgent
+from sparingly.serve.postgres import PostgresStore
 from sparingly.serve.sqlite import SqliteStore
+from tests.serve.inside import inside
+from tests.serve.postgres import postgres
 from tests.serve.serving import running, serving
 from tests.serve.test_api import ARMS, LINEAR, ROWS, ask, driving
 from tests.serve.test_model import Driver
 
+__all__ = ["postgres"]  # a fixture
 TOKEN = "a-token-of-thirty-two-characters"
 
 
@@ -158,6 +162,31 @@ def test_a_deleted_agent_is_gone_at_once_and_its_records_soon(tmp_path, monkeypa
             driver.runner.run(asyncio.sleep(0.1))
         assert left == (0, 1)
         assert ask(driver, "GET", "/v1/agents/one")["decisions"] == 0
+
+
+def test_the_records_of_a_deleted_agent_go_on_postgres_too(postgres, monkeypatch):
+    """A word of PostgreSQL's own in a query made each attempt fail, and whoever called at that moment got 503."""
+    monkeypatch.setattr(store, "SLICE", 3)
+
+    async def check() -> None:
+        async with inside(PostgresStore(postgres.url("purge"))) as made:
+            await made.put("one")
+            await made.put("other", budget={"initial": 1_000})
+            for t in range(7):
+                await made.decide("one", f"e{t}")
+                await made.call("POST", f"one/decisions/e{t}/feedback", {"reward": 1.0})
+            await made.call("DELETE", "one?confirm=one")
+            for t in range(200):
+                assert (await made.decide("other", f"e{t}")).status_code == 200
+                assert made.service.writer.storage_error == ""
+                with made.service.store.reader() as read:
+                    if read("SELECT COUNT(*) FROM agents") == [(1,)]:
+                        break
+                await asyncio.sleep(0.05)
+            else:
+                raise AssertionError("they are still there")
+
+    asyncio.run(check())
 
 
 def test_answers_are_the_same_after_a_restart(tmp_path):

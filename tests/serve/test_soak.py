@@ -1,4 +1,4 @@
-"""The auditor of the soak (`make soak`) notices what it is there for; two minutes of the soak run beside the tests."""
+"""The auditor of the soak notices what it is there for. `make test` runs two minutes of the soak beside the tests."""
 
 from __future__ import annotations
 

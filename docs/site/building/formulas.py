@@ -58,11 +58,11 @@ FORMULAS: Mapping[str, Formulas] = {
     ),
     "Thompson": (
         (
-            "It draws a mean for each action from what is believed of it, and plays the largest:",
+            "It draws a mean for each action from its posterior, and plays the action with the largest:",
             r"\mu(a) \sim \text{Beta}\left(a + n\,\bar r(a),\ b + n\,(1 - \bar r(a))\right)",
         ),
         (
-            "With a noise σ, beliefs are normal. The prior is one answer of ½:",
+            "With noise σ, the posterior is normal. The prior is one answer of ½:",
             r"\mu(a) \sim \mathcal{N}\left(\frac{n\,\bar r(a) + \frac{1}{2}}{n+1},\ \frac{\sigma^2}{n+1}\right)",
         ),
     ),
@@ -74,14 +74,48 @@ FORMULAS: Mapping[str, Formulas] = {
     ),
     "OFUL": (
         (
-            "Ridge regression on the answers, and a bonus for directions that few answers are about:",
+            "It fits a ridge regression to the answers, and adds a bonus for directions with few answers:",
             r"V = \lambda I + \sum_i x_i x_i^{\top}, \qquad \hat\theta = V^{-1}\sum_i x_i r_i, \qquad"
             r" \text{index}_t(x) = \langle x, \hat\theta\rangle + \text{scale}\cdot l_t\,{\lVert x\rVert}_{V^{-1}}",
         ),
         (
-            "The radius, with the determinant:",
+            "The radius of the ellipsoid, by the determinant:",
             r"l_t = \max\left(1,\ \sigma\sqrt{\log\frac{\det V}{\lambda^d} + 2\log\frac{1}{\delta}}"
             r" + \sqrt{\lambda}\,D\right)",
+        ),
+    ),
+    "Logistic": (
+        (
+            "The probability of a yes, with the penalty λ/8 on the square of θ:",
+            r"P(1 \mid x) = \mu(\langle x, \theta\rangle), \qquad \mu(u) = \frac{1}{1 + e^{-u}}",
+        ),
+        (
+            "A bonus for directions in which the likelihood is flat:",
+            r"\text{index}_t(x) = \langle x, \hat\theta\rangle + \text{scale}\cdot l_t\,{\lVert x\rVert}_{V^{-1}},"
+            r" \qquad V = \lambda I + \sum_i 4\mu'(\langle x_i, \hat\theta\rangle)\, x_i x_i^{\top}",
+        ),
+        (
+            "The radius:",
+            r"l_t = \max\left(1,\ 2\sqrt{\log\frac{\det V}{\lambda^d} + 2\log\frac{1}{\delta}}"
+            r" + \sqrt{\lambda}\,D\right)",
+        ),
+    ),
+    "LinTS": (
+        (
+            "It draws θ from what is believed of it, and plays the row with the largest ⟨x, θ⟩. V, θ̂ and l are OFUL's:",
+            r"\theta \sim \mathcal{N}\left(\hat\theta,\ \frac{(\text{scale}\cdot l_t)^2}{d}\,V^{-1}\right)",
+        ),
+    ),
+    "Softmax": (
+        (
+            "The probability of each class, with the penalty λ/2 on the squares of the weights:",
+            r"P(k \mid x) = \frac{e^{\langle z, w_k\rangle}}{\sum_j e^{\langle z, w_j\rangle}},"
+            r" \qquad z = \frac{\sqrt{d}}{L}\,x",
+        ),
+        (
+            "One width for all classes. A round is worth an ask while the two best scores are less than that apart:",
+            r"\text{width}_t(x) = 2\cdot\text{scale}\cdot{\lVert z\rVert}_{V^{-1}}, \qquad"
+            r" V = \lambda I + \sum_i z_i z_i^{\top}",
         ),
     ),
     "UCBVI": (
@@ -97,8 +131,8 @@ FORMULAS: Mapping[str, Formulas] = {
         _PLANS,
         _REWARD,
         (
-            "It also bounds the values from below. How far the two bounds are apart, and how much the next value "
-            "varies, make the bonus for transitions:",
+            "It also bounds the values from below. The bonus for transitions depends on the distance of the two "
+            "bounds, and on the variance of the next value:",
             r"b^p = \sqrt{2\,\text{Var}(\bar V)\,L/(n \vee 1)} + \frac{44H^2SL}{n \vee 1}"
             r" + \frac{\mathbb{E}[\bar V - \underline{V}]}{16H}",
         ),
@@ -116,23 +150,23 @@ FORMULAS: Mapping[str, Formulas] = {
     ),
     "BalancedMatching": (
         (
-            "A share of the budget is a reserve. From it every cell gets its asks, whatever an adversary does:",
+            "A share of the budget is a reserve, which guarantees every cell its asks, whatever an adversary does:",
             r"\text{ask if}\quad (n^q+1)\,C \le M(B), \qquad"
             r" M(B) = \min\left(\rho B,\ \max\left(B - \frac{C}{\rho},\ 0\right)\right)",
         ),
         (
-            "Beyond that the free part pays, in rounds that are worth it, as long as it lasts:",
+            "Beyond that the free part pays, in the rounds that are worth most, as long as it lasts:",
             r"\sum_a c(a)\,\max\left(n^q(a) - \frac{M(B)}{C},\ 0\right) + c \le B - M(B)",
         ),
     ),
     "ExactMatching": (
         (
-            "With arms and episodes: ask if the budget could still pay for bringing every cell to this precision.",
+            "With arms and in episodes: ask if the budget could still bring every cell to this precision.",
             r"(n^q + 1)\,C \le B",
         ),
         (
-            "With features: ask if the rest of the budget could pay for all asks that can still be as wide. N(ε) is "
-            "the most asks of width ε that can follow:",
+            "With features: ask if the rest of the budget could pay for all further asks of this width. N(ε) is the "
+            "greatest number of asks of width ε that can follow:",
             r"N({\lVert x\rVert}_{V^{-1}}) \le B - \text{spent}, \qquad N(\varepsilon) = \max\left\{n :"
             r" n\log(1+\varepsilon^2) \le d\log\frac{\text{tr}\,V + nL^2}{d} - \log\det V\right\}",
         ),
@@ -162,11 +196,11 @@ FORMULAS: Mapping[str, Formulas] = {
     "Greedy": (
         ("Ask whenever the budget can pay:", r"\text{spent} + c \le B(t)"),
         (
-            "In the other rounds a policy of the past acts, drawn uniformly. On random contexts the regret is that "
-            "of the learner at B rounds, stretched to T:",
+            "In the other rounds a past policy acts, drawn uniformly. On random contexts the regret is that of the "
+            "learner at B rounds, stretched to T:",
             r"R(T) \approx \frac{T}{B}\,R_{\text{learner}}(B)",
         ),
     ),
     "Always": (("Ask until the ledger refuses:", r"\text{spent} + c \le B(t)"),),
-    "Never": (("It asks nothing, and learns nothing:", r"n^q = 0"),),
+    "Never": (("It never asks, and learns nothing:", r"n^q = 0"),),
 }

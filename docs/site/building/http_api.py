@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from building.tables import paragraph, section, table
+from sparingly.serve.request_examples import command
 
 Json = Mapping[str, Any]
 REFUSAL = "application/problem+json"
@@ -58,6 +59,10 @@ class HttpApi(SphinxDirective):
             body = operation["requestBody"]
             kinds = ", ".join(_kind(content["schema"]) for content in body["content"].values())
             made += paragraph(self, f"**Body:** {kinds}{'' if body['required'] else ', or none'}.")
+            example = body["content"].get("application/json", {}).get("example")
+            if example is not None:
+                typed = command(method, path, example)
+                made += nodes.literal_block(typed, typed, language="sh")
         if "security" not in operation:
             made += paragraph(self, "Needs no token.")
         answers = operation["responses"].items()

@@ -19,6 +19,10 @@ WORLDS = {
 }
 
 
+OTHERS = {
+    "Logistic": "Eight features, ten actions, answers are yes or no; 5 % of the rounds may be asked about; 8 runs.",
+    "Softmax": "Eight inputs, five classes, 5 % of the rounds may be asked about; 8 runs.",
+}
 GAMES = {"StationaryUCBVI": "FrozenLake of Gymnasium, 300 asks for 1,000 games; 5 runs."}
 
 
@@ -42,7 +46,7 @@ class Part(SphinxDirective):
         for words, formula in FORMULAS[name]:
             made.append(paragraph(self, words))
             made.append(nodes.math_block(formula, formula))
-        world = GAMES.get(name) or (WORLDS[where[0]] if learner else WORLDS["tabular"])
+        world = (OTHERS | GAMES).get(name) or (WORLDS[where[0]] if learner else WORLDS["tabular"])
         made += self._figure(name, world, learner)
         rows = [(f"`{f.name}`", _default(f), _type(f)) for f in fields(part) if f.init]
         if rows:

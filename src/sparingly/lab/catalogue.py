@@ -37,6 +37,7 @@ PROBLEMS: Catalogue = {
     "Arms": problems.Arms,
     "ContextualArms": problems.ContextualArms,
     "greedy_trap": problems.greedy_trap,
+    "Labels": problems.Labels,
     "Linear": problems.Linear,
     "linear_trap": problems.linear_trap,
     "hypercube": problems.hypercube,

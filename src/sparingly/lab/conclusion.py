@@ -13,15 +13,16 @@ from rich.text import Text
 from sparingly.lab.claims import ClaimRecord
 from sparingly.lab.claims.evidence import Check, powers
 from sparingly.lab.claims_report import grouped
+from sparingly.lab.formatting import number
 
 PAPER = "Confidence-Budget Matching for Sequential Budgeted Learning (Efroni, Merlis, Saha, Mannor; ICML 2021)"
 # What most people want to know, as sentences about claims; each is said only if its claim was run and holds.
 SENTENCES = {
-    "ucb/budget": "The paper's rule for arms never spent more than the budget allowed, whatever the adversary did",
-    "greedy/adversarial-contexts": "Asking whenever there is budget left is ruined by an adversary; matching is not",
-    "ours/exact-arms": "Exact matching, our own rule, is never refused either, and loses less than the paper's",
-    "ours/balanced-starves-not": "Balanced matching, the default, starves nothing, even in the paper's own traps",
-    "corrections/e2": "One of the paper's suggestions overspends; what it should say is measured beside it",
+    "ucb/budget": "The paper's rule for arms never spends more than the budget, whatever the adversary does",
+    "greedy/adversarial-contexts": "An adversary ruins the rule that asks whenever there is budget left, not matching",
+    "ours/exact-arms": "Exact matching, our own rule, stays within the budget too, and loses less than the paper's",
+    "ours/balanced-starves-not": "Balanced matching, the default, learns even in the paper's own traps",
+    "corrections/e2": "One of the paper's suggestions overspends; its correction does not",
 }
 
 
@@ -30,7 +31,7 @@ def conclusion(records: Sequence[ClaimRecord], mode: str, folder: Path) -> Group
     checks = [check for record in records for check in record.evidence.checks]
     head = Text.assemble(
         (f"{len(records)} claims were run and judged by {len(checks):,} checks", "bold"),
-        f" ({mode} mode): those of the paper {PAPER}, and our own.",
+        f" ({mode} mode). They are those of the paper {PAPER}, and our own.",
     )
     parts: list[Text | Table] = [head, Text(), chapters(records), *margins(checks), Text()]
     said = list(sentences(records))
@@ -68,8 +69,9 @@ def margins(checks: Iterable[Check]) -> list[Text]:
     return [
         Text(),
         Text(
-            f"{found['sharp']} checks are sharp (a constant wrong by half would be noticed), {found['loose']} loose, "
-            f"{found['vacuous']} could hardly fail: the bounds of theory are wide."
+            f"{found['sharp']} checks are sharp: they would notice a constant that is wrong by half. "
+            f"{found['loose']} are loose. {found['vacuous']} are vacuous: they could hardly fail, because the theory's "
+            "bounds are wide."
         ),
     ]
 
@@ -83,7 +85,7 @@ def sentences(records: Sequence[ClaimRecord]) -> Iterable[Text]:
             continue
         measured = [check for check in record.evidence.checks if check.margin is not None]
         closest = min(measured, key=lambda check: check.margin or 0.0, default=None)
-        detail = (
-            "" if closest is None else f" ({closest.says}: {closest.value:.3g}, {closest.relation} {closest.bar:.3g})"
-        )
-        yield Text(f"  • {sentence}.{detail} [{name}]")
+        yield Text(f"  • {sentence}. [{name}]")
+        if closest is not None:
+            told = f"{closest.says}: {number(closest.value)}; must be {closest.relation} {number(closest.bar)}"
+            yield Text(f"      {told}", style="dim")

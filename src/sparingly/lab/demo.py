@@ -1,4 +1,4 @@
-"""The demo: five rules on benign streams, with few asks and with many, and on the paper's adversarial one."""
+"""The demo: five rules on ten arms, with few asks and with many, and against the paper's adversary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def experiments() -> tuple[Experiment, ...]:
         for budget in (1_000, 10_000)
     ]
     adversarial = Experiment(
-        title="adversarial: contexts watch the budget",
+        title="adversarial: contexts depend on the budget",
         problem=trap.problem,
         budget=trap.budget,
         policies=tuple((label, contextual, rule) for label, rule in RULES.items()),

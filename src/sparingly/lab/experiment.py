@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from sparingly.budgets import Budget, as_budget
 from sparingly.errors import InvalidInput
 from sparingly.lab import catalogue
-from sparingly.problems import ContextualArms, Episodic, Linear, Scenario
+from sparingly.problems import ContextualArms, Episodic, Labels, Linear, Scenario
 from sparingly.simulation.simulate import Simulation, simulate
 from sparingly.validation import choice, whole
 
@@ -33,7 +33,7 @@ class Experiment:
     """One problem under one budget, and the policies to compare on it."""
 
     title: str
-    problem: ContextualArms | Linear | Episodic
+    problem: ContextualArms | Linear | Labels | Episodic
     budget: Budget
     policies: tuple[tuple[str, Any, Any], ...]  #: label, learner, rule
     rounds: int = 100_000
@@ -85,6 +85,8 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
         sizes, default = {"states": problem.states, "actions": problem.actions, "horizon": problem.horizon}, "UCBVI"
     elif isinstance(problem, Linear):
         sizes, default = {"dim": problem.dim}, "OFUL"
+    elif isinstance(problem, Labels):
+        sizes, default = {"dim": problem.dim, "classes": problem.classes}, "Softmax"
     else:
         sizes, default = {"contexts": problem.shape[0], "arms": problem.shape[1]}, "UCB1"
     made_learners = [
@@ -110,7 +112,7 @@ def experiment_from(data: dict[str, Any], title: str) -> Experiment:
     return Experiment(str(data.get("title", title)), problem, budget, tuple(policies), **numbers)
 
 
-def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms | Linear | Episodic, Budget]:
+def _problem_and_budget(data: dict[str, Any]) -> tuple[ContextualArms | Linear | Labels | Episodic, Budget]:
     entry = data["problem"]
     if isinstance(entry, dict):
         entry = dict(entry)

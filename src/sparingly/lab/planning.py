@@ -289,7 +289,7 @@ def _notes_on_replays(data: Table | Logged, grouped: Sequence[Sequence[_RunSumma
         )
     if rewarded < FEW_REWARDS:
         notes.append(
-            f"even with all feedback a replay has {rewarded:.1f} rounds with a reward above 0, in the mean: intervals "
+            f"even with all feedback a replay has {rewarded:.1f} rounds with a reward above 0, on average: intervals "
             "of such rare rewards are too short, and the budgets that seem to be enough say nothing"
         )
     return notes

@@ -42,7 +42,7 @@ def run(
     for note in notes:
         console.print(f"Warning: {note}", markup=False, highlight=False, soft_wrap=True)
     path = planning_report.write(plan, folder, tuple(notes))
-    words = "It has Python to start an agent with; figure and data are beside it."
+    words = "It contains Python code that starts an agent. The figure and the data are beside it."
     console.print(f"Report: {path}\n{words}", soft_wrap=True, markup=False, highlight=False)
 
 

@@ -84,10 +84,10 @@ def _percent(share: float) -> str:
 def tables(plan: BudgetPlan) -> list[Grid]:
     """The curves as a table; on a log, a second one for the learned policies."""
     levels = f"{100 * plan.level:g} % intervals"
-    narrow = tuple(head.replace("of ", "of\n", 1) for head in heads(plan)) if plan.priced else heads(plan)
+    narrow = tuple(head.replace("of ", "of\n", 1) for head in heads(plan))  # for eighty columns
     grids = [_grid(heading(plan), f"{levels}; {meaning(plan)}", narrow, rows(plan))]
     if plan.policies:
-        title = "what comes of it: learned on half of the log, valued on the other"
+        title = "off-policy estimates: learned on half of the log, valued on the other half"
         few = [i for i, head in enumerate(POLICY_HEADS) if head not in ("while learning", "ips")]  # a narrow screen
         lines = [tuple(line[i] for i in few) for line in policy_rows(plan)]
         grids.append(_grid(title, levels, tuple(POLICY_HEADS[i] for i in few), lines))
@@ -122,7 +122,9 @@ def answers(plan: BudgetPlan) -> list[str]:
     lines = []
     for rule in plan.curves:
         for of, words in (("reward", "reward of asking always"), ("gain", "gain of asking always over asking never")):
-            lines.append(f"{rule}: {100 * GOAL:g} % of the {words} {_needed(plan, rule, plan.need(rule, of))}.")
+            lines.append(
+                f"{rule}: to reach {100 * GOAL:g} % of the {words}, {_needed(plan, rule, plan.need(rule, of))}."
+            )
     return lines
 
 
@@ -130,14 +132,14 @@ def _needed(plan: BudgetPlan, rule: str, need: Need) -> str:
     low, middle, high = (about(x, plan.priced) for x in (need.low, need.budget, need.high))
     if math.isinf(need.budget):
         where = f" (interval from {low})" if math.isfinite(need.low) and plan.runs > 1 else ""
-        return f"is not reached with {number(plan.budgets[-1])} or less{where}"
+        return f"even the largest budget tried, {number(plan.budgets[-1])}, is not enough{where}"
     if need.budget <= plan.budgets[0]:
-        return f"is reached with {number(need.budget)}, the smallest budget tried (interval to {high})"
+        return f"the smallest budget tried, {number(need.budget)}, is enough (interval up to {high})"
     curve = plan.curves[rule]
     paid = (curve.spent if plan.priced else curve.asks).mean(axis=1)
     used = about(float(np.interp(need.budget, plan.budgets, paid)), plan.priced)
     what = f"a budget of about {middle}" if plan.priced else f"a budget of about {middle} asks"
-    return f"needs {what} (interval {low} to {high}), of which about {used} get used"
+    return f"it needs {what} (interval {low} to {high}), of which about {used} get used"
 
 
 def starter(plan: BudgetPlan) -> str:
@@ -196,7 +198,7 @@ def report(plan: BudgetPlan, notes: tuple[str, ...]) -> str:
         ]  # fmt: skip
     if plan.policies:
         text += [
-            "## What comes of it, by other methods", "",
+            "## Off-policy estimates", "",
             "Each rule learns on one half of the log, under the same budget; the policy at its end is valued on the "
             "other half, by inverse propensity (ips), the same with weights divided by their sum (snips), and doubly "
             "robust (dr). If they disagree, doubt the propensities. `while learning` is the mean reward of the rounds "

@@ -43,7 +43,7 @@ def choose(ids: Sequence[str]) -> list[Claim]:
         found = {c.id: c for c in CLAIMS.values() if wanted in ("all", c.id, c.group)}
         if not found:
             near = get_close_matches(wanted, [*CLAIMS, *{c.group for c in CLAIMS.values()}], n=3, cutoff=0.4)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = f"; did you mean {' or '.join(near)}?" if near else "."
             raise InvalidInput(f"there is no claim {wanted!r}{hint} `sparingly claims` lists them")
         chosen |= found
     return [claim for claim in CLAIMS.values() if claim.id in chosen]
@@ -244,7 +244,7 @@ def table(records: Sequence[ClaimRecord]) -> Table:
     longest = max((len(record.id) for record in records), default=0)
     for column, least in (("claim", longest), ("verdict", 20), ("shown", 5)):
         view.add_column(column, no_wrap=True, min_width=least)
-    view.add_column("sharp/loose/vacuous", no_wrap=True)
+    view.add_column("sharp / loose / vacuous", min_width=7)
     view.add_column("source", overflow="ellipsis")  # shortened if there is no room
     for record in records:
         shown = sum(check.outcome == "shown" for check in record.evidence.checks)

@@ -103,7 +103,7 @@ def sweep_from(data: Mapping[str, Any], title: str, digest: str) -> Sweep:
                 cell = _cell(chosen, {**described, **point, "seed": seed}, varied, digest, len(cells))
                 if cell.id in cells:
                     same = ", ".join(cell.labels.values())
-                    raise InvalidInput(f"two cells are the same: {same}; leave one of them out")
+                    raise InvalidInput(f"two cells are the same: {same}; leave one out")
                 cells[cell.id] = cell
     return Sweep(str(data.get("title", title)), tuple(cell for _, cell in sorted(cells.items())))
 

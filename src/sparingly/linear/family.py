@@ -60,7 +60,7 @@ class LinearFamily(BaseFamily):
         "with {learner} actions are the rows of the features, as many as each decision brings, and what was learnt "
         "serves new rows too: there are no {what} to add or retire"
     )
-    state = (*BaseFamily.state, "length")
+    state = (*BaseFamily.state, "length", "rows")
     compiled: ClassVar[dict[str, Any]] = {"_decide": rounds.decide}
     open_memory = staticmethod(open_memory)
 
@@ -79,6 +79,7 @@ class LinearFamily(BaseFamily):
         self.check_pair(learner, rule, costs)
         self.learner, self.rule = with_given_costs(learner, costs), rule
         self.length = float(getattr(learner, "length", 1.0))
+        self.rows = int(getattr(learner, "rows", 0))
         self.bind()
         self.start(make_memory(self.pair, self.learner, keys(seeds, 1)[0]), seeds)
 
@@ -233,7 +234,9 @@ class LinearFamily(BaseFamily):
         self.pair.shared(rounds.teach)(self.words, lesson, reward)
 
     def check_reward(self, reward: object) -> float:
-        """Any finite number."""
+        """Any finite number; where rewards are yes or no, one in [0, 1]."""
+        if self.rows:
+            return number(reward, "a reward (1 for yes, 0 for no)", least=0.0, most=1.0)
         return number(reward, "a reward", least=-1e12, most=1e12)
 
     # What an Agent can be asked about.
@@ -265,7 +268,11 @@ class LinearFamily(BaseFamily):
         """For each row: the estimate, how far the truth may be from it, the width as the rule sees it; (A,) each."""
         X, radius, m = self.check(features), self.radius(), open_memory(self._fresh(), None)
         near, wide = (np.sqrt(np.maximum(((X @ e.inverse) * X).sum(axis=1), 0.0)) for e in (m.known, m.asked))
-        return X @ self.memory.theta, radius * near, 2.0 * radius * wide
+        if not self.rows:
+            return X @ self.memory.theta, radius * near, 2.0 * radius * wide
+        scores, mean = X @ self.memory.theta, self.learner.expected
+        middle, low, high = (mean(scores + side * radius * near) for side in (0.0, -1.0, 1.0))
+        return middle, np.maximum(high - middle, middle - low), 2.0 * radius * wide
 
     @property
     def prices(self) -> NDArray[np.int64]:
@@ -295,6 +302,10 @@ class LinearFamily(BaseFamily):
         head = m.head[0]
         named["counters"] = np.array([m.reservoir.seen[0], head.decisions, head.clock])
         named |= saved_pace(self.pair, m.pace) | ({"sample": m.sample} if self.pair.paced else {})
+        if self.rows:
+            kept = min(int(head.answers), self.rows)
+            named |= {f"row_{name}": getattr(m.rows, name)[:kept] for name in m.rows._fields}
+            named["fitted"] = np.array([head.answers, head.place, head.calm])
         return named if self.python is None else named | {"custom": self.python.snapshot()}
 
     def restore(self, parts: dict[str, Any]) -> None:
@@ -314,6 +325,13 @@ class LinearFamily(BaseFamily):
         m.reservoir.seen[0], m.head["decisions"][0], m.head["clock"][0] = parts["counters"]
         if self.pair.paced:
             fill(m.sample, parts["sample"])
+        if self.rows:
+            m.head["answers"][0], m.head["place"][0], m.head["calm"][0] = parts["fitted"]
+            kept = min(int(parts["fitted"][0]), self.rows)
+            if kept < 0 or not 0 <= parts["fitted"][1] < max(kept, 1):
+                raise UnreadableFile("the answers that are kept do not add up")
+            for name in m.rows._fields:
+                fill(getattr(m.rows, name)[:kept], parts[f"row_{name}"])
         if self.python is not None:
             self.python.restore(parts["custom"])
 

@@ -27,7 +27,7 @@ from sparingly.linear.round import (
     wants,
 )
 from sparingly.numba_support import apart, compiled, inlined
-from sparingly.problems.linear import loss, noisy, worth
+from sparingly.problems.linear import TrueLinear, answer_of, loss
 from sparingly.randomness import uniform
 from sparingly.simulation.record import Record, note
 from sparingly.tabular.round import ANSWERABLE
@@ -35,14 +35,6 @@ from sparingly.vectors import dot, multiply
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class TrueLinear(NamedTuple):
-    """The truth of one run."""
-
-    theta: Floats  # (d,)
-    noise: float
-    key: np.uint64
 
 
 class FixedSet(NamedTuple):
@@ -72,8 +64,8 @@ def run_block(
             a, ending = play_round(m, X)
             asked = ending == ANSWERABLE
             if asked:
-                take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, run.asked))
-            run.regret += loss(X, a, truth.theta)
+                take_answer(m, X[a], answer_of(X, a, truth, run.asked))
+            run.regret += loss(X, a, truth)
         run.asked += asked
         record.plays[a] += 1
         note(record, so_far, first + j, m.account)
@@ -115,7 +107,7 @@ def fixed_round(m: Memory, truth: TrueLinear, X: Floats, fixed: FixedSet, asks: 
     if not wanted or not charge(m.account, price):
         return best_estimate(m, X, a) if head.exploits else a, False
     shrink = 1.0 / (1.0 + fixed.square[a])
-    take_answer(m, X[a], noisy(worth(X, a, truth.theta), truth.noise, truth.key, asks))
+    take_answer(m, X[a], answer_of(X, a, truth, asks))
     if m.known.sizes[0].stale == 0.0:
         measure(m, X, fixed)
         return a, True
@@ -127,8 +119,8 @@ def fixed_round(m: Memory, truth: TrueLinear, X: Floats, fixed: FixedSet, asks: 
 
 
 @compiled
-def begin(words: Words, X: Floats, fixed: FixedSet, theta: Floats) -> None:
+def begin(words: Words, X: Floats, fixed: FixedSet, truth: TrueLinear) -> None:
     """Measure a fixed set for the first time."""
     measure(look(words, None), X, fixed)
     for a in range(X.shape[0]):
-        fixed.gap[a] = loss(X, a, theta)
+        fixed.gap[a] = loss(X, a, truth)

@@ -9,12 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sparingly.errors import InvalidInput
-from sparingly.ledger import cost_in_units
 from sparingly.linear.learner import LinearLearner
 from sparingly.numba_support import compiled, inlined
-from sparingly.tabular.learner import TIES, check_scale
-from sparingly.validation import choice, number, table, whole
+from sparingly.validation import choice, number
 
 
 @compiled
@@ -44,11 +41,12 @@ def radius(learner: OFUL, rounds: int, log_det: float) -> float:
 
 @dataclass(frozen=True)
 class OFUL(LinearLearner, radius=radius):
-    """Optimism for linear rewards: each action comes with features x in ℝ^dim, its reward is ⟨x, θ⟩ plus noise.
+    """Optimism for linear rewards: an action has features x in ℝ^dim, and its reward is ⟨x, θ⟩ plus noise.
 
-    `noise` is σ (sub-Gaussian), `delta` the probability of being wrong, `ridge` is λ, `length` bounds every ‖x‖ (L),
-    `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale` multiplies the
-    exploration bonus and never touches the budget. `costs` (A,) is what asking about each action costs; None: 1.
+    `noise` is σ (sub-Gaussian), `delta` the probability that the intervals may fail with, and `ridge` is λ. `length`
+    bounds every ‖x‖ (L), `norm` bounds ‖θ‖ (D). `radius` is "determinant" (tighter) or "simple" (the paper's). `scale`
+    multiplies the exploration bonus and does not affect the budget. `costs` (A,) is the cost of asking about each
+    action; None means 1.
 
     >>> OFUL(dim=4).radius
     'determinant'
@@ -70,44 +68,11 @@ class OFUL(LinearLearner, radius=radius):
     derived = ("by_determinant", "doubt", "first_log_det", "bias")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", whole(self.dim, "dim", most=4096))
-        for name in ("noise", "norm"):
-            number(getattr(self, name), name, least=0.0)
-        for name in ("ridge", "length"):
-            number(getattr(self, name), name, least=0.0, above=True)
-        if not 0.0 < number(self.delta, "delta") < 1.0:
-            raise InvalidInput(f"delta must lie in (0, 1), not {self.delta!r}")
-        if not 1e-6 <= self.length * self.length / self.ridge <= 1e8:
-            raise InvalidInput(
-                f"length²/ridge must lie between 1e-6 and 1e8, or the numbers lose their meaning; it is "
-                f"{self.length * self.length / self.ridge:g}. Rescale the features, or change the ridge"
-            )
-        check_scale(self.scale)
+        self.check()
+        number(self.noise, "noise", least=0.0)
         choice(self.radius, "radius", ("simple", "determinant"))
-        choice(self.ties, "ties", TIES)
-        if self.costs is not None:
-            costs = table(self.costs, "costs", "(A,)")
-            if costs.ndim != 1 or costs.size == 0:
-                raise InvalidInput(f"costs must have shape (A,), one for each action, not {costs.shape}")
-            cost_in_units(costs)
-            object.__setattr__(self, "costs", tuple(costs.tolist()))
 
     @property
     def by_determinant(self) -> float:
         """1 for the radius "determinant", else 0."""
         return float(self.radius == "determinant")
-
-    @property
-    def doubt(self) -> float:
-        """2 log(1/δ)."""
-        return -2.0 * math.log(self.delta)
-
-    @property
-    def first_log_det(self) -> float:
-        """d log λ."""
-        return self.dim * math.log(self.ridge)
-
-    @property
-    def bias(self) -> float:
-        """sqrt(λ)·D."""
-        return math.sqrt(self.ridge) * self.norm

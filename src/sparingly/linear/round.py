@@ -13,28 +13,33 @@ import numpy as np
 from sparingly.ledger import UNLIMITED, charge, question_of, refund, spend, without_arrays
 from sparingly.linear.ellipsoid import Ellipsoid, add, freshen, norm_in, remove
 from sparingly.linear.learners import LEARNERS
-from sparingly.linear.memory import Floats, Memory, Words, look
+from sparingly.linear.memory import Counting, Floats, Memory, Words, look
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question, Row
-from sparingly.randomness import Stream, uniform
+from sparingly.randomness import Stream, fork, normal, uniform
 from sparingly.rules import RULES
-from sparingly.rules.dispatch import NO_BAR, NO_REASON, NO_RESERVE, kinds_for, ladder
+from sparingly.rules.dispatch import NO_BAR, NO_REASON, NO_RESERVE, NO_ROOT, UNWEIGHTED, kinds_for, ladder
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import take_score
 from sparingly.tabular.round import ANSWERABLE, DENIED, UNASKED, consistent, explain
 from sparingly.vectors import dot, multiply
 
+FITS = 128  # rows that are fitted again after an answer, at most,
+LATER = 8  # and in each round after that, until all have converged
+CALM = 1e-9  # pulls that change by less have converged
 EVEN = 1e-12  # indices that differ by less are tied: rounding must not decide
 
 radius_of = ladder("radius", LEARNERS, kinds_for(LEARNERS, "radius"), "rounds, log_det")
 asks_about = ladder("asks", RULES, kinds_for(RULES, "linear"), "question")
 reason_of = ladder("reason_for_row", RULES, kinds_for(RULES, "reason_for_row", "linear", NO_REASON), "question")
 reserves = ladder("reserves", RULES, kinds_for(RULES, "reserves", "linear", NO_RESERVE), "question")
+solve = ladder("solve", LEARNERS, kinds_for(LEARNERS, "solve", "radius", NO_ROOT), "start, factor, reward")
+weight_of = ladder("weight", LEARNERS, kinds_for(LEARNERS, "weight", "radius", UNWEIGHTED), "score")
 bar_of = ladder("bar", RULES, kinds_for(RULES, "bar", "linear", NO_BAR), "question")
 
 
 @inlined
-def price_of(m: Memory, a: int) -> int:
+def price_of(m: Counting, a: int) -> int:
     """What asking about action a costs."""
     return int(m.price[a if m.price.size > 1 else 0])
 
@@ -95,7 +100,27 @@ def explored(m: Memory) -> Ellipsoid:
 def own_action(m: Memory, X: Floats, bonus: float) -> tuple[int, float]:
     """What the learner's own policy does; and the index of the runner-up, if the rule keeps a pace."""
     e, random_ties, both = explored(m), m.head[0].random_ties == 1, m.pace.scores.size > 0
+    if m.head[0].draws:
+        draw(m, m.theta, e.inverse, bonus)
+        return choose(X, m.drawn, e.inverse, 0.0, 0.0, m.y, random_ties, m.random, both)
     return choose(X, m.theta, e.inverse, bonus, e.sizes[0].stretch, m.y, random_ties, m.random, both)
+
+
+@apart
+def draw(m: Memory, theta: Floats, inverse: Floats, bonus: float) -> None:
+    """θ from N(θ̂, bonus²/d·V⁻¹): θ̂ + bonus/sqrt(d)·L g, with V⁻¹ = L Lᵀ and g of independent standard normals."""
+    d, L, deviation = theta.size, m.work, bonus / math.sqrt(theta.size)
+    for i in range(d):
+        m.drawn[i] = theta[i]
+    for j in range(d):  # column by column of Cholesky's decomposition
+        for i in range(j, d):
+            value = inverse[i, j]
+            for k in range(j):
+                value -= L[i, k] * L[j, k]
+            L[i, j] = math.sqrt(max(value, 0.0)) if i == j else value / max(L[j, j], 1e-300)
+        g = normal(fork(m.random))[0]
+        for i in range(j, d):
+            m.drawn[i] += deviation * g * L[i, j]
 
 
 @inlined
@@ -133,15 +158,21 @@ def past_action(m: Memory, X: Floats, bonus: float) -> int:
     policy = m.reservoir.policies[slot].view(np.float64)
     inverse, stretch = policy[1 + d :].reshape((d, d)), 1.0 / m.head[0].ridge
     ties = m.head[0].random_ties == 1
+    if m.head[0].draws:
+        draw(m, policy[1 : 1 + d], inverse, policy[0])
+        return choose(X, m.drawn, inverse, 0.0, 0.0, m.y, ties, m.random, False)[0]
     return choose(X, policy[1 : 1 + d], inverse, policy[0], stretch, m.y, ties, m.random, False)[0]
 
 
 @inlined
-def question_about(m: Memory, price: int, norm: float, radius: float) -> Question:
+def question_about(m: Counting, price: int, norm: float, radius: float) -> Question:
     """What the rule may know about a row of this norm in V⁻¹, whose ask has this price."""
     head, sizes, granted, spent = m.head[0], m.asked.sizes[0], m.account[0].granted, m.account[0].spent
     narrow = 1.0 / max(norm * norm, 1e-300) - head.ridge / (head.length * head.length)
-    row = Row(norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least)
+    row = Row(
+        norm, head.dim, head.ridge, head.length, sizes.log_det, sizes.tr, head.cheapest, head.dearest, head.least,
+        head.patience,
+    )  # fmt: skip
     asked, score = int(min(max(narrow + 0.5, 0.0), 1e15)), m.pace.state[0].score
     return question_of(
         head.clock + 1, asked, 2.0 * radius * norm, head.dim, price, price * head.dim, granted, spent, row, None, score,
@@ -150,7 +181,7 @@ def question_about(m: Memory, price: int, norm: float, radius: float) -> Questio
 
 
 @inlined
-def wants(m: Memory, question: Question) -> bool:
+def wants(m: Counting, question: Question) -> bool:
     """Whether the rule wants to ask."""
     return bool(asks_about(m.own, m.head[0].rule, m.rule, question))
 
@@ -159,6 +190,8 @@ def wants(m: Memory, question: Question) -> bool:
 def propose(m: Memory, X: Floats) -> tuple[int, Question]:
     """Start a round: the learner names its action, and what the rule may know about it."""
     freshen(m.asked, m.work)
+    if m.rows.squares.size > 0:
+        fit_again(m, LATER)
     reach = radius(m)
     bonus = m.head[0].scale * reach
     a, rival = own_action(m, X, bonus)
@@ -184,7 +217,7 @@ def score(m: Memory, x: Floats, norm: float, bonus: float, rival: float) -> floa
 
 
 @inlined
-def remember_row(m: Memory, x: Floats) -> None:
+def remember_row(m: Counting, x: Floats) -> None:
     """Keep the row that the learner proposes in this round among the last ones."""
     place = m.pace.state[0].seen % m.sample.shape[0]
     for i in range(x.size):
@@ -207,7 +240,7 @@ def settle(m: Memory, X: Floats, a: int, question: Question, wanted: bool) -> tu
 
 
 @inlined
-def count(m: Memory, x: Floats, question: Question, wanted: bool) -> int:
+def count(m: Counting, x: Floats, question: Question, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
     price = question.units.cost
     if not wanted:  # Algorithm 2, line 6
@@ -222,7 +255,7 @@ def count(m: Memory, x: Floats, question: Question, wanted: bool) -> int:
 
 
 @inlined
-def count_row(m: Memory, x: Floats, question: Question) -> None:
+def count_row(m: Counting, x: Floats, question: Question) -> None:
     """Note whether the reserve has paid for a row: the question is the one before the ask."""
     state, price = m.pace.state[0], question.units.cost
     state.last_gain = 0.0
@@ -242,11 +275,64 @@ def play_round(m: Memory, X: Floats) -> tuple[int, int]:
 
 @inlined
 def take_answer(m: Memory, x: Floats, reward: float) -> None:
-    """V += x xᵀ, Σ x R += x·reward, θ̂ = V⁻¹ Σ x R."""
+    """V += x xᵀ, Σ x R += x·reward, θ̂ = V⁻¹ Σ x R; or a row more, where the mean reward is not ⟨x, θ⟩."""
+    if m.rows.squares.size > 0:
+        take_row(m, x, reward)
+        return
     add(m.known, x, m.y, m.work)
     for i in range(x.size):
         m.sum[i] += x[i] * reward
     multiply(m.known.inverse, m.sum, m.theta)
+
+
+@apart
+def take_row(m: Memory, x: Floats, reward: float) -> None:
+    """A row more: it is fitted first, then the others in turn; V += weight·x xᵀ with the weight at the fit."""
+    head, rows = m.head[0], m.rows
+    row = head.answers % rows.squares.size
+    head.answers += 1
+    rows.told[row], rows.squares[row], rows.pulls[row] = reward, dot(x, x), 0.0
+    for i in range(x.size):
+        rows.inputs[row, i] = x[i]
+    fit_row(m, row)
+    head.calm = 0
+    fit_again(m, FITS)
+    root = math.sqrt(weight_of(m.own, head.learner, m.learner, dot(x, m.theta)))
+    for i in range(x.size):
+        m.drawn[i] = root * x[i]
+    add(m.known, m.drawn, m.y, m.work)
+
+
+@apart
+def fit_again(m: Memory, fits: int) -> None:
+    """Fit so many rows again, in turn; fewer, if all of them have converged."""
+    head = m.head[0]
+    kept = min(head.answers, m.rows.squares.size)
+    for _ in range(fits):
+        if head.calm >= kept:
+            break
+        head.place = head.place + 1 if head.place + 1 < kept else 0
+        head.calm = head.calm + 1 if fit_row(m, head.place) < CALM else 0
+
+
+@inlined
+def fit_row(m: Memory, row: int) -> float:
+    """Fit the pull of one row, and θ̂ with it, as if all other pulls were right; by how much it has changed.
+
+    At the optimum θ̂ = 4/λ·Σ p x with the pulls p = reward − μ(⟨x, θ̂⟩): dual coordinate ascent, as for labels.
+    """
+    x, rows = m.rows.inputs[row], m.rows
+    share = 4.0 / m.head[0].ridge
+    factor = share * rows.squares[row]
+    start = dot(x, m.theta) - factor * rows.pulls[row]
+    score = solve(m.own, m.head[0].learner, m.learner, start, factor, rows.told[row])
+    if factor == 0.0:
+        return 0.0
+    change = (score - start) / factor - rows.pulls[row]
+    rows.pulls[row] += change
+    for i in range(x.size):
+        m.theta[i] += share * change * x[i]
+    return float(abs(change))
 
 
 # What the Agent calls: with the words of a memory, everything in one call.

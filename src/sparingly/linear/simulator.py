@@ -15,7 +15,7 @@ from sparingly.linear import fixed_set as loop
 from sparingly.linear.family import LinearFamily, make_memory, stand_in
 from sparingly.linear.memory import open_memory
 from sparingly.linear.round import longest
-from sparingly.problems.linear import Linear, loss, noisy, worth
+from sparingly.problems.linear import Linear, answer_of, loss
 from sparingly.randomness import keys
 from sparingly.rules import ExactMatching
 from sparingly.rules.exact import least_asks
@@ -42,6 +42,8 @@ class LinearSimulator(RoundSimulator):
             raise InvalidInput(
                 f"theta has {problem.dim} entries, the learner dim={learner.dim}; use OFUL(dim={problem.dim})"
             )
+        if getattr(learner, "yes_or_no", False) and not problem.yes_or_no:
+            raise InvalidInput(f"{type(learner).__name__} is for yes or no; write problems.Linear(…, yes_or_no=True)")
         learner = with_costs(learner, problem.costs)
         super().__init__(problem, learner, rule, budget, marks, skip)
         self.source, self.costs, self.length = problem.arms, None, float(getattr(learner, "length", 1.0))
@@ -67,7 +69,7 @@ class LinearSimulator(RoundSimulator):
         return (
             f"ExactMatching may never ask about actions that cost {dearest:g}: with features it promises that only "
             f"from a budget of {needed:,.0f} on, and here the budget ends at {end:,g}. Give that much, or use "
-            f"BalancedMatching(), whose free part asks about dear actions too (docs/paper.md, costs)"
+            f"BalancedMatching(), whose free part asks about expensive actions too (docs/paper.md, costs)"
         )
 
     @property
@@ -86,9 +88,10 @@ class LinearSimulator(RoundSimulator):
     ) -> tuple[Record, int]:
         world_seed, noise_seed, learner_seed = seeds.spawn(3)
         words, own, run_block = self.start(learner_seed), self.pair.own, self.pair.code(loop.run_block)
-        truth = loop.TrueLinear(self.problem.theta, self.problem.noise, self.noise_keys(noise_seed)[0])
+        truth = self.problem.truth(self.noise_keys(noise_seed)[0])
         record, so_far = self.new_record(), np.zeros(1, dtype=SO_FAR)
         keeps = self.skip and isinstance(self.source, features.Fixed) and not self.free and not self.pair.paced
+        keeps = keeps and self.learner.rows == 0 and not self.learner.draws
         kept = self.shape[1] if keeps else 0
         fixed = loop.FixedSet(np.zeros(kept), np.zeros(kept), np.zeros(kept), np.full(1, -1))
         tapes = Tapes(self, world_seed)
@@ -97,7 +100,7 @@ class LinearSimulator(RoundSimulator):
             X, budget = tapes.take(first, min(size, rounds - first + 1))
             X = self.check_block(X)
             if first == 1 and kept:
-                loop.begin(words, X[0], fixed, self.problem.theta)
+                loop.begin(words, X[0], fixed, truth)
             run_block(words, own, truth, record, so_far, X, fixed, budget, first)
             report(budget.size)
         return record, int(open_memory(words, own).account["refused"][0])
@@ -126,11 +129,10 @@ class LinearSimulator(RoundSimulator):
         return 0, min(action, self.shape[1] - 1)
 
     def loss(self, context: Any, action: int) -> float:
-        return float(loss(context, action, self.problem.theta))
+        return float(loss(context, action, self.problem.truth(np.uint64(0))))
 
     def regret(self, record: Record, losses: float) -> float:
         return losses
 
     def answer(self, context: Any, action: int, keys: NDArray[np.uint64], asked: Integers) -> float:
-        value = worth(context, action, self.problem.theta)
-        return float(noisy(value, self.problem.noise, keys[0], int(asked.sum())))
+        return float(answer_of(context, action, self.problem.truth(keys[0]), int(asked.sum())))

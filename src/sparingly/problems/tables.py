@@ -180,7 +180,7 @@ def _check_parts(parts: Mapping[str, Sequence[str]]) -> None:
         for name in names:
             if name in used:
                 both = "twice" if used[name] == part else f"as {used[name]} and as {part}"
-                raise InvalidInput(f"column {name!r} is given {both}; a column can be one thing")
+                raise InvalidInput(f"column {name!r} is given {both}; a column can have one part only")
             used[name] = part
     for first, second in (("context", "features"), ("label", "rewards"), ("label", "action"), ("rewards", "action")):
         if first in parts and second in parts:

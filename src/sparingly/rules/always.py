@@ -10,6 +10,6 @@ from sparingly.rules.rule import Rule
 
 @dataclass(frozen=True)
 class Always(Rule, tabular=True, linear=True, episodic=True, limit=UNLIMITED, bar=0.0, signal=0.0):
-    """Ask in every round, as far as the ledger lets it: the unbudgeted reference."""
+    """Ask in every round, until the ledger refuses. With an unlimited budget it is the reference."""
 
     summary = "Ask in every round that the budget allows."

@@ -16,7 +16,7 @@ from sparingly.numba_support import apart, compiled, inlined
 from sparingly.protocol import Question
 from sparingly.reasons import ASKED, FREE, RESERVED, WAITING, is_ask
 from sparingly.rules.exact import exact_bar
-from sparingly.rules.pacing import reason_to_spend
+from sparingly.rules.pacing import PATIENCE, reason_to_spend
 from sparingly.rules.rule import Rule
 from sparingly.validation import number, whole
 
@@ -92,7 +92,7 @@ def reason_for_cell(rule: BalancedMatching, question: Question) -> int:
     if question.asked < kappa_now(rule, question):
         return RESERVED
     free = units.granted + question.pace.state[0].ahead - cells_reserve(rule, question)
-    reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question))
+    reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question), PATIENCE)
     return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
 
 
@@ -108,7 +108,7 @@ def reason_for_faded(rule: BalancedMatching, question: Question) -> int:
     if (question.recalled + 1.0) * units.total_cost <= reserve:
         return RESERVED
     left, free = units.granted - units.spent, units.granted + pace.ahead - reserve
-    reason = reason_to_spend(question, free, left - reserve, rounds_left(rule, question))
+    reason = reason_to_spend(question, free, left - reserve, rounds_left(rule, question), PATIENCE)
     return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
 
 
@@ -226,7 +226,7 @@ def reason_for_row(rule: BalancedMatching, question: Question) -> int:
         return RESERVED
     free = units.granted - rows_reserve(rule, question)
     left = free - (units.spent - question.pace.state[0].reserved)
-    return reason_to_spend(question, free, left, rounds_left(rule, question))
+    return reason_to_spend(question, free, left, rounds_left(rule, question), question.row.patience)
 
 
 @inlined
@@ -249,15 +249,15 @@ class BalancedMatching(
     reason_for_row=reason_for_row,
     signal=signal,
 ):
-    """A reserve that no adversary can starve, and a free part that is spent where it does most good. The default.
+    """The default: a reserve that no adversary can starve, and a free part that is spent where it helps most.
 
-    `reserve` is ρ, the share of the budget that is spent as in exact matching: whatever happens, every cell or
-    direction gets what ExactMatching would give it under the budget ρB. The rest is free: it is asked for as it comes
-    in, in the rounds that are worth most. With a `horizon`, the number of rounds, a budget that is there from the start
-    is spread over them, for worlds that change; without one it is spent in the better half of the rounds.
+    `reserve` is ρ, the share of the budget that is spent as in exact matching. It guarantees every cell or direction
+    what ExactMatching would give it under the budget ρB. The rest is free: it is spent as it comes in, in the rounds
+    that are worth most. With a `horizon`, the number of rounds, a budget that is available from the start is spread
+    over all of them, for worlds that change. Without one, it is spent in the better half of the rounds.
     """
 
-    summary = "A reserve that no adversary can starve; the rest goes where it does most good. The default."
+    summary = "The default: a reserve that no adversary can starve, and a free part that is spent where it helps most."
 
     paced = True
     derived = ("end",)

@@ -62,6 +62,8 @@ NO_EARNINGS = -math.inf  # nothing is known of the index after further answers
 NO_SAMPLE = math.nan  # of a learner that draws nothing
 NO_ROAMING = False  # of a learner that plays no arm at random
 NO_BOUNDS = (-math.inf, math.inf)  # of a learner with no interval but the one that its index is the upper end of
+NO_ROOT = math.nan  # of a learner whose mean reward is ⟨x, θ⟩: no row is fitted
+UNWEIGHTED = 1.0  # of a learner to whom every answer counts alike
 
 
 @inlined
@@ -75,6 +77,8 @@ STAND_INS = {
     "bar": NO_BAR,
     "streak": NO_STREAK,
     "reserves": NO_RESERVE,
+    "solve": NO_ROOT,
+    "weight": UNWEIGHTED,
     "promise": NO_LIMIT,
     "reason": NO_REASON,
     "reason_for_row": NO_REASON,

@@ -112,4 +112,4 @@ class ExactMatching(Rule, tabular=asks, linear=asks_row, episodic=asks, limit=li
     cells are the S·A·H of (h, s, a).
     """
 
-    summary = "Ask if the budget could still pay for bringing everything to this precision."
+    summary = "Ask if the budget could still bring every cell to this precision."

@@ -10,6 +10,6 @@ from sparingly.rules.rule import Rule
 
 @dataclass(frozen=True)
 class Never(Rule, tabular=False, linear=False, episodic=False, limit=-1, bar=math.inf, signal=0.0):
-    """Ask nothing."""
+    """Never ask."""
 
-    summary = "Ask nothing."
+    summary = "Never ask."

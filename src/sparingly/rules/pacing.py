@@ -70,8 +70,9 @@ def take_score(pace: Pace, score: float) -> None:
 
 
 @inlined
-def reason_to_spend(question: Question, free: int, left: int, rounds_left: float) -> int:
+def reason_to_spend(question: Question, free: int, left: int, rounds_left: float, patience: float) -> int:
     """Whether this round is among the best: `free` is the free part of the budget so far, `left` what is left of it.
+    That is spent over the rounds to a known end or, on top of what comes in, over `patience` rounds.
 
     Without a known end (`rounds_left` = ∞) a budget that does not grow is spent in the better half of the rounds: soon,
     but not on those that teach least. A score of 0 or less says that there is nothing to learn.
@@ -88,7 +89,7 @@ def reason_to_spend(question: Question, free: int, left: int, rounds_left: float
     rate = (free - state.first) / max(state.seen, 1)  # what comes in, by score
     share = BETTER_HALF
     if rate > 0.0 or rounds_left < math.inf:
-        share = (rate + left / (PATIENCE if rounds_left == math.inf else rounds_left)) / cost
+        share = (rate + left / (patience if rounds_left == math.inf else rounds_left)) / cost
     last, above = min(state.seen, scores.size), 0
     for i in range(last):
         above += scores[i] > score

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from sparingly.serve import chain, contract, export, metrics, openapi, queries, static, store, views
+from sparingly.serve import chain, contract, export, metrics, openapi, peers, queries, static, store, views
 from sparingly.serve.access import ANYBODY, Access
 from sparingly.serve.batch import Batch, Command
 from sparingly.serve.changes import roster, stored_body
@@ -57,6 +57,7 @@ from sparingly.serve.http_errors import (
     Unauthorized,
     Unavailable,
     Unprocessable,
+    Unreadable,
 )
 from sparingly.serve.records import AGENT_COLUMNS, AgentRecord
 from sparingly.serve.routes import routes
@@ -80,11 +81,12 @@ class Service:
     def __init__(
         self, opened: store.Store, token: str | None = None, timeout: float = 5.0, paused: bool = False,
         connections: Connections | None = None, token_file: Path | None = None, keep_payloads: float | None = None,
-        log_requests: bool = False,
+        log_requests: bool = False, peer: str | None = None,
     ) -> None:  # fmt: skip
         self.keep_payloads, self.log_requests = keep_payloads, log_requests  # seconds; None: for ever
         self.store, self.access, self.paused = opened, Access(token, token_file), paused
         self.connections = Connections() if connections is None else connections
+        self.peers = None if peer is None else peers.Peers(peer)
         self.writer = Writer(opened, timeout)
         self.watch = Watch(opened, self.writer)
         self.metrics = metrics.Metrics(self)
@@ -116,6 +118,21 @@ class Service:
         await self.read_tokens()
         self._own_tasks = [asyncio.create_task(self._look_for_due_asks()), asyncio.create_task(self.watch.run())]
         self._own_tasks.append(asyncio.create_task(self._look_for_tokens()))
+        if self.peers is not None:
+            self._own_tasks.append(asyncio.create_task(self._keep_in_touch(self.peers)))
+
+    async def _keep_in_touch(self, others: peers.Peers) -> None:
+        """Show the other processes that this one is alive, and look which of them are."""
+        name = peers.PREFIX + others.own
+        while True:
+            with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
+                others.database = await self.writer.submit(Command("", lambda batch: self._show_life(name, batch)))
+                others.take(await self._read(peers.read_peers, self.store.time.now() - peers.ALIVE))
+            await asyncio.sleep(peers.BEAT)
+
+    def _show_life(self, name: str, batch: Batch) -> bytes:
+        self.store.show_life(name, batch.now)
+        return b"%d" % self.store.identity()
 
     async def _look_for_due_asks(self) -> None:
         """Once a minute, find asks that expire although nobody has called their agent here, and damaged agents."""
@@ -125,7 +142,9 @@ class Service:
 
     async def _look_once(self) -> None:
         with contextlib.suppress(Unavailable, RuntimeError):  # RuntimeError: the service is stopping
-            self.writer.expect(await self._read(queries.read_due), await self._read(queries.read_deleted))
+            due = await self._read(queries.read_due)
+            mine = due if self.peers is None else {name: due[name] for name in filter(self.peers.is_home, due)}
+            self.writer.expect(mine, await self._read(queries.read_deleted))
             self.writer.note_damage(await self._read(queries.read_damaged))
             if self.keep_payloads is not None:
                 before = self.store.time.now() - round(self.keep_payloads * 1_000_000)
@@ -164,6 +183,11 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._own_tasks, return_exceptions=True)
         self.watch.stop()
+        if self.peers is not None:
+            self.peers.close()
+            name = peers.PREFIX + self.peers.own
+            with contextlib.suppress(Unavailable):
+                await self.writer.submit(Command("", lambda batch: self.store.forget_life(name)))
         await self.writer.stop()
         for pool in (self._readers, self._exporters):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -182,7 +206,7 @@ class Service:
             label = route.path
             if request.query_string:
                 request.query()  # refuses unknown parameters, also on routes that take none
-            response = await route.handler(request)
+            response = await self._answer(request, route, scope)
         except HttpError as error:
             response = _error_response(error, path)
         except Exception as error:
@@ -202,6 +226,20 @@ class Service:
                 "request", request_id=name.decode(), method=scope["method"], path=path[:200], status=response.status,
                 milliseconds=round(1_000 * took, 3), who=who,
             )  # fmt: skip
+
+    async def _answer(self, request: Request, route: Route, scope: Scope) -> Response:
+        """The answer of the handler, or of the process in which the agent is at home."""
+        forwarded = request.header(peers.FORWARDED)
+        if forwarded is not None and (self.peers is None or forwarded != self.peers.database):
+            raise MisdirectedRequest("this was forwarded by a process on another database: look at its --peer")
+        if self.peers is not None and forwarded is None and self.peers.concerns(request):
+            target = scope.get("raw_path") or scope["path"].encode()
+            if request.query_string:
+                target += b"?" + request.query_string
+            answer = await self.peers.forward(request, target)
+            if answer is not None:
+                return answer
+        return await route.handler(request)
 
     def _route(self, request: Request, raw_path: bytes) -> Route:
         """The route of a request, if its caller is authorized. Others cannot tell which guarded paths exist."""
@@ -262,7 +300,7 @@ class Service:
 
     async def _stored_agent(self, request: Request) -> tuple[AgentRecord, AgentBody]:
         record = await self._read(agent_named, request.parts[2])
-        return record, stored_body(record.body)
+        return record, stored_body(record)
 
     def _submit(self, request: Request, work: Callable[[Batch], Any], **about: Any) -> Any:
         name = request.parts[2]
@@ -285,7 +323,7 @@ class Service:
             if created:
                 batch.note("agent made", name)
             record = batch.live_agent(name).record
-            known = roster(record.body)
+            known = roster(record)
             if not created and body not in (known.body, known.first):
                 raise Conflict(
                     f"there is an agent {name} already, and it is another one: choose another name, or change it "
@@ -311,9 +349,15 @@ class Service:
         query = request.query()
         if query["after"] and not NAME.match(query["after"]):
             raise Unprocessable("after must be the name of an agent: the `next` of the last page")
-        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"])
-        now, next_page = self.store.time.now(), records[-1].name if more else None
-        shown = [views.agent(record, now) for record in records if request.caller.reaches(record.name)]
+        caller = request.caller
+        reaches = None if caller.agents is None else caller.reaches
+        records, more = await self._read(queries.read_agent_page, query["after"], query["limit"], reaches)
+        now, next_page, shown = self.store.time.now(), records[-1].name if more else None, []
+        for record in records:
+            try:
+                shown.append(views.agent(record, now))
+            except Unreadable:  # the others are shown all the same; /readyz tells of this one
+                self.writer.note_broken(record.name, "its body cannot be read")
         return json_response(contract.AgentList(shown, next_page))
 
     async def get_agent(self, request: Request) -> Response:
@@ -366,7 +410,7 @@ class Service:
         name, event_id = request.parts[2], _event_id(request)
 
         def work(batch: Batch) -> contract.Feedback:
-            return views.feedback(name, batch.live_agent(name).observe(event_id, body.reward + 0.0))
+            return views.feedback(name, batch.live_agent(name).answer(event_id, body))
 
         return bare_json_response(await self._submit(request, work, event_id=event_id))
 

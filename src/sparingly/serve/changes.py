@@ -14,7 +14,8 @@ from msgspec import Struct
 from sparingly.agent import Agent
 from sparingly.serve.contract import AgentBody, ChangeBody
 from sparingly.serve.factory import check_body, make_rule, read_body
-from sparingly.serve.http_errors import Unprocessable
+from sparingly.serve.http_errors import Unprocessable, Unreadable
+from sparingly.serve.records import AgentRecord
 
 CHANGED = '{"now":'  # how the stored text begins, once an agent was changed
 
@@ -48,19 +49,23 @@ class Roster(Struct, frozen=True):
         return msgspec.json.encode(stored).decode()
 
 
-def roster(text: str) -> Roster:
-    """An agent from its stored text."""
-    if not text.startswith(CHANGED):
-        body = read_body(text)
-        return Roster(body, body)
-    stored = msgspec.json.decode(text, type=Stored)
-    body, first = (read_body(bytes(raw).decode()) for raw in (stored.now, stored.first))
+def roster(record: AgentRecord) -> Roster:
+    """What a stored agent chooses from. Raises Unreadable if its body is none any more."""
+    text = record.body
+    try:
+        if not text.startswith(CHANGED):
+            body = read_body(text)
+            return Roster(body, body)
+        stored = msgspec.json.decode(text, type=Stored)
+        body, first = (read_body(bytes(raw).decode()) for raw in (stored.now, stored.first))
+    except (msgspec.MsgspecError, UnicodeError):
+        raise Unreadable(record.name) from None
     return Roster(body, first, frozenset(stored.retired_actions), frozenset(stored.retired_contexts))
 
 
-def stored_body(text: str) -> AgentBody:
+def stored_body(record: AgentRecord) -> AgentBody:
     """The body of a stored agent, as it is now."""
-    return roster(text).body
+    return roster(record).body
 
 
 class Change:
@@ -74,6 +79,8 @@ class Change:
                 "with features, actions are the rows of each decision, and the rule is fixed: only names of actions "
                 "can be added. Without `actions` an agent takes any number of rows"
             )
+        if before.body.shares_input and wanted.add_actions:
+            raise Unprocessable("with labels the classes are fixed from the start: make a new agent for more of them")
         costs = wanted.costs if wanted.costs is not None else [None] * len(wanted.add_actions)
         if len(costs) != len(wanted.add_actions):
             raise Unprocessable("costs must be those of add_actions: as many numbers as names")

@@ -180,7 +180,7 @@ class Methods(Generic[Transport]):
         rule: Any = None,
         granted: float | None = None,
     ) -> Result[contract.Agent]:
-        """Change what an agent chooses from, its rule or its budget; what it has learnt stays. Repeating this is safe.
+        """Change the actions, contexts, rule or budget of an agent. What it has learnt stays. Repeating this is safe.
 
         `costs` are those of the added actions. `granted` raises the budget to so much in all. A retired action or
         context is never chosen again, and returns if it is added again.
@@ -250,9 +250,13 @@ class Methods(Generic[Transport]):
         return self._call("POST", where, contract.Decision, body, id=("event_id", body["event_id"]))
 
     @Single
-    def observe(self, agent: str, event_id: str, reward: float) -> Result[contract.Feedback]:
-        """Report the reward of a decision, on the agent's scale. Repeating this is safe."""
-        body = {"reward": number(reward, "reward")}
+    def observe(
+        self, agent: str, event_id: str, reward: float | None = None, *, label: str | int | None = None
+    ) -> Result[contract.Feedback]:
+        """Report the reward of a decision, on the agent's scale, or which action was right. Repeating this is safe."""
+        if (reward is None) == (label is None):
+            raise InvalidInput("give either the reward of the action, or label=…, the action that was right")
+        body: Json = {"label": label} if reward is None else {"reward": number(reward, "reward")}
         return self._call("POST", event_path(agent, event_id, "feedback"), contract.Feedback, body)
 
     @Single

@@ -46,7 +46,7 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
 
 # Learners and rules are bodies with a `type`, made from the registries: one for each that works without episodes.
 
-ELSEWHERE = {"arms", "contexts", "costs"}  # parameters that the body of the agent has
+ELSEWHERE = {"arms", "classes", "contexts", "costs"}  # parameters that the body of the agent has
 LIMITS: dict[str, Any] = {  # of parameters by their names; others are numbers, or whole numbers ≥ 0
     "alpha": Annotated[float, Meta(gt=0.0, le=1e6)],
     "beta": Annotated[float, Meta(ge=0.0, le=1.0)],
@@ -86,7 +86,12 @@ def body_of(part: Any, **constants: Any) -> type[Body]:
 
 
 LEARNERS = {
-    learner.__name__: body_of(learner, setting=learner.setting)
+    learner.__name__: body_of(
+        learner,
+        setting=learner.setting,
+        shares_input="classes" in learner.__annotations__,
+        yes_or_no=getattr(learner, "yes_or_no", True),
+    )
     for learner in learners.LEARNERS
     if learner.setting != "episodic"
 }
@@ -131,7 +136,7 @@ class BudgetBody(Body, frozen=True):
 
 
 class Unanswered(Body, frozen=True):
-    """What becomes of an ask that nobody answers. It stays spent: a person was bothered.
+    """What happens to an ask that nobody answers. It stays spent, because a person was bothered.
 
     `close_after` seconds it leaves the list of open asks (null: never). An answer after that is kept and marked late;
     with `late` = "learn" the learner takes it in all the same, with "keep" it is kept for the log only.
@@ -142,7 +147,7 @@ class Unanswered(Body, frozen=True):
 
 
 class Rewards(Body, frozen=True):
-    """The scale on which people answer: `low` is worth nothing, `high` all (1 to 5 stars: low 1, high 5)."""
+    """The scale of the answers, from `low`, the worst, to `high`, the best (1 to 5 stars: low 1, high 5)."""
 
     low: Number = 0.0
     high: Number = 1.0
@@ -168,9 +173,19 @@ class AgentBody(Body, frozen=True):
         """Whether decisions come with features, rather than contexts."""
         return bool(self.learner.setting == "linear")
 
+    @property
+    def shares_input(self) -> bool:
+        """Whether the features are one row, for all actions."""
+        return bool(self.learner.shares_input)
+
+    @property
+    def scales(self) -> bool:
+        """Whether the learner takes rewards as they lie between `low` and `high`, from 0 to 1."""
+        return bool(self.learner.yes_or_no)
+
 
 class ChangeBody(Body, frozen=True):
-    """What is to be different from now on; everything that was learnt stays. Sent again it changes nothing more.
+    """What to change; everything that was learnt stays. The same body again changes nothing more.
 
     Actions and contexts are named; a retired one is never chosen again, keeps its number and what is known of it, and
     returns if it is added again. `costs` are those of the added actions. `granted` raises the budget to so much in all.
@@ -199,9 +214,14 @@ class DecisionBody(Body, frozen=True):
 
 
 class FeedbackBody(Body, frozen=True):
-    """What the action was worth, on the agent's scale of rewards."""
+    """The reward of the action, on the agent's scale of rewards; or the action that would have been right.
 
-    reward: Number
+    All actions learn from a `label`, for the price of one ask: it is worth `high`, all others `low`. With features of
+    their own for each action there are rewards only.
+    """
+
+    reward: Number | UnsetType = UNSET
+    label: Label | Annotated[int, Meta(ge=0, le=MOST_ACTIONS)] | UnsetType = UNSET
 
 
 class GrantBody(Body, frozen=True):
@@ -225,7 +245,7 @@ class ConfirmBody(Body, frozen=True):
 
 
 class NoBody(Body, frozen=True):
-    """Nothing has to be said."""
+    """An empty body."""
 
 
 # Responses.
@@ -248,7 +268,7 @@ class Budget(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What to do, and whether to ask what it was worth. It never changes: a retry gets the same."""
+    """What to do, and whether to ask for feedback on it. It never changes: a retry gets the same."""
 
     agent: str
     event_id: str
@@ -267,7 +287,7 @@ class Decision(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """A decision with what has become of it since."""
+    """A decision with its current status."""
 
     agent: str
     event_id: str
@@ -299,7 +319,7 @@ class EventList(Struct, frozen=True):
 
 
 class Feedback(Struct, frozen=True):
-    """An answer, as it was taken in."""
+    """An answer, as it was stored."""
 
     agent: str
     event_id: str
@@ -383,7 +403,7 @@ class Point(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """How the budget, the asks and the answers went, oldest first."""
+    """Budget, asks and answers over time, oldest first."""
 
     points: list[Point]
 
@@ -398,7 +418,7 @@ class Clock(Struct, frozen=True):
 
 
 class Deleted(Struct, frozen=True):
-    """An agent that is no more."""
+    """The name of an agent that was deleted."""
 
     deleted: str
 

@@ -18,8 +18,8 @@ def described(fields: Mapping[str, Any]) -> dict[str, Any]:
     learner = body.get("learner")
     if is_part(learner):
         body["learner"] = part_body(learner, contract.LEARNERS, "learner")
-        for what, size in (("actions", "arms"), ("contexts", "contexts")):
-            name_cells(body, what, getattr(learner, size, None))
+        for what, sizes in (("actions", ("arms", "classes")), ("contexts", ("contexts",))):
+            name_cells(body, what, next((getattr(learner, size) for size in sizes if hasattr(learner, size)), None))
         if getattr(learner, "costs", None) is not None:
             body.setdefault("costs", costs_of(learner))
     if is_part(body.get("rule")):

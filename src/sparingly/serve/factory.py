@@ -41,7 +41,9 @@ def make_rule(body: Any) -> Any:
 def make_agent(body: AgentBody) -> Agent:
     """Make a new agent. Raises Unprocessable, with the reason, if the parameters do not fit together."""
     parameters = msgspec.structs.asdict(body.learner)
-    if not body.linear:
+    if body.shares_input:
+        parameters |= {"classes": len(body.actions or [])}
+    elif not body.linear:
         parameters |= {"arms": len(body.actions or []), "contexts": len(body.contexts or [""])}
     try:
         rule = make_rule(body.rule)
@@ -54,7 +56,7 @@ def make_agent(body: AgentBody) -> Agent:
 def check_body(body: AgentBody) -> None:
     """Raise Unprocessable if the parts of a body contradict each other."""
     kind, linear = type(body.learner).__name__, body.linear
-    if not linear and body.actions is None:
+    if (not linear or body.shares_input) and body.actions is None:
         raise Unprocessable(f"a {kind} learner needs `actions`, a list of names")
     if linear and body.contexts is not None:
         raise Unprocessable(f"an {kind} learner takes features, not contexts; leave `contexts` out")
@@ -66,7 +68,12 @@ def check_body(body: AgentBody) -> None:
     if body.actions is not None and len(body.actions) * len(body.contexts or [""]) > MOST_CELLS:
         raise Unprocessable(f"actions × contexts must be at most {MOST_CELLS:,}")
     slots = 1 + getattr(body.rule, "policies", 0)
-    size = body.learner.dim**2 if linear else len(body.actions or []) * len(body.contexts or [""])
+    rows = len(body.actions or []) if body.shares_input else 0
+    size = (
+        body.learner.dim * max(body.learner.dim, rows)
+        if linear
+        else len(body.actions or []) * len(body.contexts or [""])
+    )
     if slots * size > MOST_NUMBERS:
         raise Unprocessable(f"Greedy would have to keep {slots * size:,} numbers; at most {MOST_NUMBERS:,} are kept")
     if not body.rewards.low < body.rewards.high:

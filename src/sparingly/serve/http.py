@@ -92,6 +92,7 @@ class Request:
 
     __slots__ = (
         "_headers",
+        "_kept",
         "_raw_headers",
         "_receive",
         "_repeated",
@@ -118,6 +119,7 @@ class Request:
         self._receive = receive
         length = self._headers.get(b"content-length", b"0")
         self.unread = length != b"0" or b"transfer-encoding" in self._headers  # whether a body is still to be read
+        self._kept: bytes | None = None
         self.parts: list[str] = []
         self.id = request_id(scope)
         self.caller: Caller  # who sends it, as `access` has found out
@@ -128,7 +130,7 @@ class Request:
         if self._repeated:
             times = sum(key == name for key, _ in self._raw_headers)
             if times > 1:
-                raise BadRequest(f"the header {name.decode()} stands there {times} times")
+                raise BadRequest(f"the header {name.decode()} was sent {times} times")
         return self._headers.get(name)
 
     def query(self) -> dict[str, Any]:
@@ -147,7 +149,7 @@ class Request:
                 known = ", ".join(self.route.query) or "none"
                 raise Unprocessable(f"there is no query parameter {name[:80]!r} here; those are: {known}")
             if name in seen:
-                raise Unprocessable(f"the query parameter {name} stands there twice")
+                raise Unprocessable(f"the query parameter {name} was given twice")
             seen.add(name)
             values[name] = self.route.query[name].value(name, given)
         return values
@@ -173,7 +175,14 @@ class Request:
         if (self.header(b"content-encoding") or b"identity").lower() != b"identity":
             raise UnsupportedMediaType("the body must not be compressed")
 
+    async def keep_body(self) -> bytes:
+        """The body as it came; it can be decoded afterwards."""
+        self._kept = await self._raw_body()
+        return self._kept
+
     async def _raw_body(self) -> bytes:
+        if self._kept is not None:
+            return self._kept
         length, largest = (self.header(b"content-length") or b"").lstrip(b"0"), self.route.largest
         if len(length) > 7 or (length.isdigit() and int(length) > largest):
             raise self._too_large()

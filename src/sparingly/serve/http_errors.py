@@ -117,3 +117,7 @@ class Damaged(Unavailable):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the counters of {name} do not agree with its log; nothing is asked until this is repaired")
+
+
+class Unreadable(Damaged):
+    """The stored body of an agent is none any more."""

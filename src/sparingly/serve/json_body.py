@@ -25,7 +25,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         # `add` returns None, so the search continues.
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise BadRequest(f"the key {twice[:80]!r} stands twice in one object")
+        raise BadRequest(f"the key {twice[:80]!r} occurs twice in one object")
     return result
 
 
@@ -60,7 +60,7 @@ def parse(body: bytes) -> Any:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8: byte {error.start} does not belong there") from None
+        raise BadRequest(f"the body is not UTF-8: byte {error.start} is not valid there") from None
     if not text.strip():
         raise BadRequest("the body is empty; JSON was expected")
     try:

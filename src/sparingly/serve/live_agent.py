@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from sparingly.agent import Agent
 from sparingly.errors import InvalidInput
@@ -25,7 +25,7 @@ from sparingly.ledger import UNIT
 from sparingly.saving import dumps, loads
 from sparingly.serve import chain
 from sparingly.serve.changes import Change, Roster, carry_out, roster
-from sparingly.serve.contract import AgentBody, ChangeBody, DecisionBody
+from sparingly.serve.contract import AgentBody, ChangeBody, DecisionBody, FeedbackBody
 from sparingly.serve.explanations import reason_of
 from sparingly.serve.explanations import stored as stored_reason
 from sparingly.serve.factory import MICRO, MOST, cost_units_of, granted_by_now, make_agent, units_of
@@ -73,7 +73,7 @@ class LiveAgent:
     _found: dict[str, DecisionRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._name(roster(self.record.body))
+        self._name(roster(self.record))
 
     def _name(self, known: Roster) -> None:
         """What the agent chooses from, by name."""
@@ -83,7 +83,7 @@ class LiveAgent:
     @classmethod
     def load(cls, record: AgentRecord, snapshot: tuple[int, str] | None = None) -> LiveAgent:
         """Load a stored agent as of the snapshot, or as it was created; `apply` brings it up to date."""
-        known = roster(record.body)
+        known = roster(record)
         body = known.body
         if snapshot is None:
             return cls(record, body, make_agent(known.first), chain=chain.start(record.name, record.created))
@@ -102,7 +102,7 @@ class LiveAgent:
             raise Damaged(record.name)
         self.chain = record.chain
         if record.body != self.record.body:
-            self._name(roster(record.body))
+            self._name(roster(record))
         self.record, self.now, self.clock = record, max(now, record.last_at), now
         self._before = dataclasses.replace(record)
         self._new, self._changed, self._entries, self._bookings, self._found = {}, {}, [], {}, {}
@@ -141,9 +141,7 @@ class LiveAgent:
                 if known.fingerprint != digest:
                     raise Conflict(f"the event_id {event_id} was used before for another decision; choose a new one")
                 return known
-        if not self.body.linear and context in self.roster.retired_contexts:
-            name = (self.body.contexts or [])[context]
-            raise Unprocessable(f"the context {name!r} was retired; PATCH the agent with add_contexts to bring it back")
+        self._check_offer(context)
         granted, accrued = self._granted_by_now(self.record.decisions + 1)
         self.agent.ledger.granted_units = granted
         try:
@@ -174,6 +172,16 @@ class LiveAgent:
             record.gain = note if needed and note else None
         self._new[record.event_id] = self._sealed(record)
         return record
+
+    def _check_offer(self, context: Any) -> None:
+        """Refuse a new decision about what there is not any more, or not yet. Retries of old ones get their answer."""
+        actions = self.body.actions
+        if self.body.linear:
+            if actions is not None and not self.body.shares_input and len(context) != len(actions):
+                raise Unprocessable(f"features have {len(context)} rows, but there are {len(actions)} actions")
+        elif context in self.roster.retired_contexts:
+            name = (self.body.contexts or [])[context]
+            raise Unprocessable(f"the context {name!r} was retired; PATCH the agent with add_contexts to bring it back")
 
     def _sealed(self, record: Record) -> Record:
         """A new record with its checksum, which is the agent's now too."""
@@ -211,8 +219,30 @@ class LiveAgent:
         """Note that an ask becomes due at this time."""
         self.next_due = due if self.next_due is None else min(due, self.next_due)
 
-    def observe(self, event_id: str, reward: float) -> DecisionRecord:
-        """Record the reward of a decision, and learn from it."""
+    def answer(self, event_id: str, told: FeedbackBody) -> DecisionRecord:
+        """Record what an answer says: the reward of the action, or the action that is right."""
+        if (told.reward is UNSET) == (told.label is UNSET):
+            raise Unprocessable("give either the `reward` of the action, or the `label`: the action that is right")
+        if isinstance(told.reward, float):
+            return self.observe(event_id, told.reward + 0.0)
+        assert not isinstance(told.label, UnsetType)
+        if self.body.linear and not self.body.shares_input:
+            kind = type(self.body.learner).__name__
+            raise Unprocessable(f"with {kind} an answer tells of one action: give its `reward`, not a `label`")
+        right, scale = self._action_index(told.label), self.body.rewards
+        return self.observe(event_id, scale.high if right == self.find(event_id).action else scale.low, right)
+
+    def _action_index(self, label: str | int) -> int:
+        """The number of an action that is named, or given by its number."""
+        names = self.body.actions or []
+        if label in names:
+            return names.index(label)
+        if isinstance(label, int) and label < len(names):
+            return label
+        raise Unprocessable(f"label must be one of the actions, or a number in 0 … {len(names) - 1}; not {label!r}")
+
+    def observe(self, event_id: str, reward: float, right: int | None = None) -> DecisionRecord:
+        """Record the reward of a decision, and learn from it; if it is known which action is right, from that."""
         record = self.find(event_id)
         if record.status == "answered":
             if record.reward != reward:
@@ -225,12 +255,19 @@ class LiveAgent:
         record.learned = int(not record.late or self.body.unanswered.late == "learn")
         if record.learned:
             self._expect(record)
-            self.agent.observe(record.number, self._scaled(reward))
+            self._learn(record.number, reward, right)
         self.record.open_asks -= not record.late
         self.record.answers += 1
         record.status, record.due, record.reward, record.answered = "answered", None, reward, self.now
-        self._add_entry("feedback", record.event_id, record.number, reward=reward, learned=record.learned)
+        label = 0 if right is None else right + 1
+        self._add_entry("feedback", record.event_id, record.number, label, reward=reward, learned=record.learned)
         return self._mark_changed(record)
+
+    def _learn(self, number: int, reward: float, right: int | None) -> None:
+        if right is None:
+            self.agent.observe(number, self._scaled(reward))
+        else:
+            self.agent.observe(number, label=right)
 
     def activate(self, event_id: str) -> DecisionRecord:
         """Spend a held ask: it is shown to someone now."""
@@ -400,7 +437,7 @@ class LiveAgent:
         if record.kind == "feedback" and record.learned:
             assert record.reward is not None and record.about is not None
             self.agent.expect(record.number, *record.about)
-            self.agent.observe(record.number, self._scaled(record.reward))
+            self._learn(record.number, record.reward, record.amount - 1 if record.amount else None)
         elif record.kind in ("release", "expire"):
             assert record.about is not None
             self.agent.expect(record.number, *record.about)
@@ -434,9 +471,8 @@ class LiveAgent:
                 raise Unprocessable(
                     "this agent decides by `features`, a row of numbers for each action, and no `context`"
                 )
-            actions = self.body.actions
-            if actions is not None and len(wanted.features) != len(actions):
-                raise Unprocessable(f"features have {len(wanted.features)} rows, but there are {len(actions)} actions")
+            if self.body.shares_input and len(wanted.features) != 1:
+                raise Unprocessable(f"all actions share one input: features have one row, not {len(wanted.features)}")
             if len({len(row) for row in wanted.features}) > 1:
                 raise Unprocessable("all rows of the features must have the same length")
             return wanted.features, msgspec.json.encode(wanted.features).decode()
@@ -471,10 +507,14 @@ class LiveAgent:
         low, high = self.body.rewards.low, self.body.rewards.high
         if not low <= reward <= high:
             raise Unprocessable(f"the reward must lie in {low:g} … {high:g}, not {reward:g}")
+        if self.body.shares_input and reward not in (low, high):
+            raise Unprocessable(
+                f"the reward must be {high:g} if the action was right, and {low:g} if not; or a `label`"
+            )
 
     def _scaled(self, reward: float) -> float:
-        """Scale a reward to [0, 1] for tabular learners; linear learners take it unchanged."""
-        if self.body.linear:
+        """Scale a reward to [0, 1]; learners of linear rewards take it unchanged."""
+        if not self.body.scales:
             return reward
         low, high = self.body.rewards.low, self.body.rewards.high
         return min(max((reward - low) / (high - low), 0.0), 1.0)
@@ -492,7 +532,8 @@ def paused(record: AgentRecord, now: int) -> Changes:
 def about(context: str, action: int, gain: float | None) -> About:
     """What an answer to a decision needs, from the columns of the decision."""
     place = json.loads(context)
-    return About(place[action] if isinstance(place, list) else place, action, gain or 0.0)
+    row = place[min(action, len(place) - 1)] if isinstance(place, list) else place  # all actions may share one
+    return About(row, action, gain or 0.0)
 
 
 def _payload(payload: Any) -> str | None:

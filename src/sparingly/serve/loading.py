@@ -72,7 +72,7 @@ def check_cost(read: Select, record: AgentRecord) -> None:
         return
     found = read("SELECT seq, LENGTH(body) FROM snapshots WHERE agent = ?", (record.id,))
     seq, size = found[0] if found else (0, 0)
-    if size > INLINE_BYTES or (record.seq - seq) * weight(stored_body(record.body)) > INLINE:
+    if size > INLINE_BYTES or (record.seq - seq) * weight(stored_body(record)) > INLINE:
         raise Cold
 
 

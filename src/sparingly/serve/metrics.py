@@ -93,6 +93,7 @@ class Metrics:
         yield _gauge("sparingly_batches", "Transactions since the start.", [((), writer.batches)])
         yield _gauge("sparingly_orders", "Commands in those transactions.", [((), writer.commands)])
         yield from self._connections()
+        yield from self._forwarded()
         time = self.service.store.time
         now = time.now()
         jumps = CounterMetricFamily("sparingly_clock_jumps", "How often the clock has jumped ahead and was held.")
@@ -131,6 +132,18 @@ class Metrics:
             refused.add_metric([reason], connections.refused[reason])
         yield refused
 
+    def _forwarded(self) -> Iterator[Metric]:
+        peers = self.service.peers
+        alive = 1 if peers is None else len(peers.addresses)
+        yield _gauge("sparingly_processes", "Processes on the same database that are known here.", [((), alive)])
+        forwarded = CounterMetricFamily(
+            "sparingly_forwarded", "Requests forwarded to the process in which their agent is at home.",
+            labels=["outcome"],
+        )  # fmt: skip
+        forwarded.add_metric(["answered"], 0 if peers is None else peers.answered)
+        forwarded.add_metric(["lost"], 0 if peers is None else peers.lost)
+        yield forwarded
+
     def _memory(self) -> Iterator[Metric]:
         writer = self.service.writer
         yield _gauge("sparingly_agents", "Agents in the store.", [((), self._number)])
@@ -155,10 +168,7 @@ class Metrics:
             self._budgets = {}
         for record in records:
             if record.id not in self._budgets:
-                body = queries.read_body(read, record.id) or "{}"
-                if body.startswith(CHANGED):
-                    body = bytes(msgspec.json.decode(body, type=Stored).now).decode()
-                self._budgets[record.id] = msgspec.json.decode(body, type=BudgetOnly)
+                self._budgets[record.id] = _budget(queries.read_body(read, record.id) or "{}")
         return records, number
 
     def text(self, agents: Sequence[AgentRecord], number: int) -> bytes:
@@ -171,6 +181,14 @@ class Metrics:
             return granted_by_now(record, self._budgets[record.id], now, record.decisions)[0] / UNIT
         value: int = getattr(record, name)
         return value / UNIT if name in ("spent", "held") else float(value)
+
+
+def _budget(body: str) -> BudgetOnly:
+    try:
+        now = msgspec.json.decode(body, type=Stored).now if body.startswith(CHANGED) else msgspec.Raw(body.encode())
+        return msgspec.json.decode(now, type=BudgetOnly)
+    except msgspec.MsgspecError:  # damaged: what the counters say is shown all the same
+        return BudgetOnly()
 
 
 def _gauge(

@@ -80,6 +80,9 @@ def _to_2(store: Store) -> int:
         store.run(f"ALTER TABLE {column.format(bytes=store.bytes_type)}")
     for table in (TOKENS, AUDIT):
         store.run(table.format(id=store.key_type))
+    if not isinstance(store, SqliteStore):  # SQLite cannot drop a default; there only one process has the file
+        for table in ("decisions", "entries", "agents"):  # so a process of 0.1.0 that still runs cannot write records
+            store.run(f"ALTER TABLE {table} ALTER COLUMN chain DROP DEFAULT")
     count = 0
     for row in store.select(f"{AGENTS} ORDER BY id"):
         agent = AgentRecord(*row)

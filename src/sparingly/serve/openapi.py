@@ -9,6 +9,7 @@ import msgspec
 
 from sparingly.serve import contract
 from sparingly.serve.http import Query, Route
+from sparingly.serve.request_examples import BODIES
 from sparingly.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
@@ -18,11 +19,11 @@ PATH = {
     "file": {"type": "string"},
 }
 WORDS = {
-    200: "Done", 201: "Created", 400: "Not JSON, or JSON that can be read in two ways",
-    401: "The token is missing or wrong", 403: "The token is not for this", 404: "No such agent, decision or path",
-    409: "The same id with another content, or not possible in this state", 413: "The body is too large",
-    415: "The body is not application/json", 421: "Not a local name, and there is no token",
-    422: "Well-formed, but it does not fit", 429: "More requests than the token is for",
+    200: "Done", 201: "Created", 400: "Not JSON, or ambiguous JSON",
+    401: "The token is missing or wrong", 403: "The token does not allow this", 404: "No such agent, decision or path",
+    409: "The id was used with different content, or the state does not allow this", 413: "The body is too large",
+    415: "The body is not application/json", 421: "The host name is not local, and the service has no token",
+    422: "Well-formed, but invalid", 429: "More requests than the token allows",
     503: "The storage is in doubt: nothing is asked",
 }  # fmt: skip
 
@@ -72,9 +73,11 @@ def _operation(route: Route, guarded: bool) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.takes is not None:
-        schema = {"$ref": REFERENCE.format(name=route.takes.__name__)}
+        content: dict[str, Any] = {"schema": {"$ref": REFERENCE.format(name=route.takes.__name__)}}
+        if route.takes in BODIES:
+            content["example"] = BODIES[route.takes]
         operation["requestBody"] = {
-            "required": route.takes is not contract.NoBody, "content": {"application/json": {"schema": schema}}
+            "required": route.takes is not contract.NoBody, "content": {"application/json": content}
         }  # fmt: skip
     if guarded and route.guarded:
         operation["security"] = [{"token": []}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sparingly.serve.live_agent import about
@@ -117,9 +117,19 @@ def read_agents(read: Select, name: str) -> list[AgentRecord]:
     return [AgentRecord(*row) for row in read(FIND_AGENT, (name,))]
 
 
-def read_agent_page(read: Select, after: str, limit: int) -> tuple[list[AgentRecord], bool]:
-    """The agents after this name, as many as fit into CHUNK_BYTES, and whether more follow."""
+def read_agent_page(
+    read: Select, after: str, limit: int, reaches: Callable[[str], bool] | None = None
+) -> tuple[list[AgentRecord], bool]:
+    """The agents after this name, as many as fit into CHUNK_BYTES, and whether more follow.
+
+    With `reaches` only those for which it is true: not even the names of others come out.
+    """
     where = f"FROM agents WHERE name > ? AND {NOT_DELETED} ORDER BY name LIMIT ?"
+    if reaches is not None:
+        names = [name for (name,) in read(f"SELECT name {where}", (after, 2**62)) if reaches(name)][: limit + 1]
+        sizes = [read("SELECT name, LENGTH(body) FROM agents WHERE name = ?", (name,))[0] for name in names]
+        fit = fitting(sizes[:limit])
+        return [read_agents(read, name)[0] for name in names[:fit]], len(sizes) > fit
     sizes = read(f"SELECT name, LENGTH(body) {where}", (after, limit + 1))
     fit = fitting(sizes[:limit])
     rows = read(f"SELECT {', '.join(AGENT_COLUMNS)} {where}", (after, fit)) if fit else []

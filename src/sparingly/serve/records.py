@@ -90,7 +90,7 @@ class EntryRecord(LogRecord):
     kind: str
     key: str  # the event_id, grant_id or charge_id; of a change its steps as JSON; empty for pause and resume
     number: int  # of the decision, or 0
-    amount: int
+    amount: int  # of feedback that names the right action: its number, from 1
     reward: float | None
     learned: int
     who: str = ""

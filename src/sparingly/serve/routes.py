@@ -37,7 +37,7 @@ def routes(service: Service) -> Iterator[Route]:
                "after": Query("", text=True, about="Where the last page ended: its `next`.")},
     )  # fmt: skip
     yield Route(
-        "PATCH", agent, service.patch_agent, "Change what an agent chooses from, its rule or its budget", ChangeBody,
+        "PATCH", agent, service.patch_agent, "Change actions, contexts, rule or budget of an agent", ChangeBody,
         contract.Agent,
     )  # fmt: skip
     yield Route("GET", agent, service.get_agent, "Show an agent", gives=contract.Agent)
@@ -45,10 +45,10 @@ def routes(service: Service) -> Iterator[Route]:
         "DELETE", agent, service.delete_agent, "Delete an agent with all of its records", gives=contract.Deleted,
         query={"confirm": Query(text=True, about="The agent's name once more.")},
     )  # fmt: skip
-    yield Route("POST", agent + "/pause", service.post_pause, "Decide, but ask nothing", NoBody, contract.Agent)
-    yield Route("POST", agent + "/resume", service.post_resume, "Ask again", NoBody, contract.Agent)
+    yield Route("POST", agent + "/pause", service.post_pause, "Pause asking", NoBody, contract.Agent)
+    yield Route("POST", agent + "/resume", service.post_resume, "Resume asking", NoBody, contract.Agent)
     yield Route(
-        "POST", agent + "/decisions", service.post_decision, "Decide what to do, and whether to ask", DecisionBody,
+        "POST", agent + "/decisions", service.post_decision, "Make a decision", DecisionBody,
         contract.Decision, (409,),
     )  # fmt: skip
     yield Route(
@@ -58,15 +58,15 @@ def routes(service: Service) -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", event, service.get_decision, "Show a decision", gives=contract.Event)
     yield Route(
-        "POST", event + "/feedback", service.post_feedback, "Report what the action was worth", FeedbackBody,
+        "POST", event + "/feedback", service.post_feedback, "Report the reward of a decision", FeedbackBody,
         contract.Feedback, (409,),
     )  # fmt: skip
     yield Route(
-        "POST", event + "/activate", service.post_activate, "A deferred ask is shown to someone: spend it", NoBody,
+        "POST", event + "/activate", service.post_activate, "Activate a held ask: somebody sees it now", NoBody,
         contract.Event, (409,),
     )  # fmt: skip
     yield Route(
-        "POST", event + "/release", service.post_release, "A deferred ask is withdrawn unseen: refund it", NoBody,
+        "POST", event + "/release", service.post_release, "Release a held ask that nobody has seen", NoBody,
         contract.Event, (409,),
     )  # fmt: skip
     yield Route(
@@ -76,11 +76,11 @@ def routes(service: Service) -> Iterator[Route]:
     )  # fmt: skip
     yield Route("POST", agent + "/grants", service.post_grant, "Add to the budget", GrantBody, contract.Booking, (409,))
     yield Route(
-        "POST", agent + "/charges", service.post_charge, "Count asks as spent that are not in the log", ChargeBody,
+        "POST", agent + "/charges", service.post_charge, "Charge asks that are not in the log", ChargeBody,
         contract.Booking, (409,),
     )  # fmt: skip
     yield Route(
-        "GET", agent + "/estimates", service.get_estimates, "What is known of each action", gives=contract.Estimates,
+        "GET", agent + "/estimates", service.get_estimates, "Estimates of the actions", gives=contract.Estimates,
         query={"context": Query(text=True, about="The name of a context; the first one by default.")},
     )  # fmt: skip
     yield Route(
@@ -88,7 +88,7 @@ def routes(service: Service) -> Iterator[Route]:
         query={"points": Query(200, least=2, most=1_000)},
     )  # fmt: skip
     yield Route(
-        "GET", agent + "/log", service.get_log, "Everything that is needed for a replay, as a file",
+        "GET", agent + "/log", service.get_log, "Download the log, for a replay",
         gives=("application/x-ndjson", "application/vnd.apache.parquet"),
         query={"format": Query("jsonl", words=("jsonl", "parquet")), "after": Query(0)},
     )  # fmt: skip
@@ -100,20 +100,20 @@ def _routes_of_the_service(service: Service) -> Iterator[Route]:
     """Operations that are not about an agent."""
     yield Route("GET", "/v1/clock", service.get_clock, "The time, and whether the clock is held", gives=contract.Clock)
     yield Route(
-        "POST", "/v1/clock/confirm", service.post_confirm, "Trust a clock that has jumped ahead", ConfirmBody,
+        "POST", "/v1/clock/confirm", service.post_confirm, "Confirm a clock that has jumped ahead", ConfirmBody,
         contract.Clock, (409,),
     )  # fmt: skip
-    yield Route("GET", "/healthz", service.get_health, "Does it run?", gives=contract.Health)
-    yield Route("GET", "/readyz", service.get_ready, "Can it decide?", gives=contract.Health)
+    yield Route("GET", "/healthz", service.get_health, "Whether the service runs", gives=contract.Health)
+    yield Route("GET", "/readyz", service.get_ready, "Whether it can decide", gives=contract.Health)
     yield Route(
-        "GET", "/metrics", service.get_metrics, "For Prometheus", gives=("text/plain",),
+        "GET", "/metrics", service.get_metrics, "Metrics for Prometheus", gives=("text/plain",),
         query={"agents": Query(1_000, most=10_000, about="Of how many agents, by name."),
                "after": Query("", text=True, about="The name of the last agent of the page before.")},
     )  # fmt: skip
     yield Route("GET", "/openapi.json", service.get_document, "This document", gives=Any)
-    yield Route("GET", "/docs", service.get_docs, "This document, for reading", gives=("text/html",))
+    yield Route("GET", "/docs", service.get_docs, "This document as a page", gives=("text/html",))
     yield Route("GET", "/", service.get_page, "The page", gives=("text/html",))
-    yield Route("GET", "/page/{file}", service.get_file, "A part of the page", gives=("*/*",))
+    yield Route("GET", "/page/{file}", service.get_file, "A file of the page", gives=("*/*",))
 
 
 def _routes_about_people(service: Service) -> Iterator[Route]:

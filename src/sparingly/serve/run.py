@@ -24,6 +24,7 @@ from sparingly.errors import InvalidInput
 from sparingly.learners import OFUL, UCB1
 from sparingly.serve.app import Service
 from sparingly.serve.connections import Connections, HttpProtocol, Limits
+from sparingly.serve.peers import check_address
 from sparingly.serve.sqlite import SqliteStore
 from sparingly.serve.store import Store
 
@@ -33,7 +34,7 @@ SPARE_DESCRIPTORS = 128  # for files, the database and what else is not a connec
 
 def serve(
     data: Path | None, database: str | None, host: str, port: int, token_file: Path | None, paused: bool = False,
-    keep_payloads: float | None = None, log_requests: bool = False,
+    keep_payloads: float | None = None, log_requests: bool = False, peer: str | None = None,
 ) -> None:  # fmt: skip
     """Run the service until a signal stops it."""
     token = read_token(token_file) if token_file is not None else None
@@ -42,11 +43,21 @@ def serve(
             f"{host} can be reached by others: give --token-file with a token of your own, or listen on 127.0.0.1. "
             "A good token: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
+    if peer is not None:
+        check_address(peer)
+        if database is None:
+            raise InvalidInput("--peer is for processes on one --database; with --data there is only one process")
     log_as_json()
     store = open_store(data, database, accept_older=paused)
     warm_up()
     seconds = None if keep_payloads is None else keep_payloads * 86_400.0
-    options = {"paused": paused, "token_file": token_file, "keep_payloads": seconds, "log_requests": log_requests}
+    options: dict[str, Any] = {
+        "peer": peer,
+        "paused": paused,
+        "token_file": token_file,
+        "keep_payloads": seconds,
+        "log_requests": log_requests,
+    }
     serve_from(store, host, port, token, **options)
 
 

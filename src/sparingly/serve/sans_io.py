@@ -146,7 +146,7 @@ def as_json(value: Any, what: str) -> msgspec.Raw:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=to_builtins)
         return msgspec.Raw(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} must be something that JSON can say: {error}") from None
+        raise InvalidInput(f"{what} must be something that JSON can represent: {error}") from None
 
 
 def encode_body(body: Mapping[str, Any] | msgspec.Raw) -> bytes:
@@ -155,7 +155,7 @@ def encode_body(body: Mapping[str, Any] | msgspec.Raw) -> bytes:
     try:
         result = msgspec.json.encode(given, enc_hook=to_builtins)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"the values must be something that JSON can say: {error}") from None
+        raise InvalidInput(f"the values must be something that JSON can represent: {error}") from None
     if len(result) > contract.LARGEST_BODY:
         raise InvalidInput(
             f"the body has {len(result):,} bytes, the service takes {contract.LARGEST_BODY:,}: send a reference instead"

@@ -60,6 +60,7 @@ class SqliteStore(Store):
         self._commits = 0  # how many transactions there were
         self._seen: int | None = None  # descriptor of the file with that number
         self._wal_size = 0
+        self._unchanging = False  # whether nobody can write to the file
 
     def open(self) -> None:
         self._make_folder()
@@ -80,8 +81,12 @@ class SqliteStore(Store):
     def open_to_read(self) -> None:
         if not self.path.exists():
             raise InvalidInput(f"there is no database in {self.data}")
-        with suppress(InvalidInput):  # a service is running: it has opened the write-ahead log, too
+        try:
             self._lock_folder()
+        except InvalidInput:
+            pass  # a service is running: it has opened the write-ahead log, too
+        except OSError as error:
+            self._open_unchanging(error)
         try:
             if self._locks:
                 self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -95,6 +100,16 @@ class SqliteStore(Store):
         except BaseException:
             self.close()
             raise
+
+    def _open_unchanging(self, error: OSError) -> None:
+        """On a disk, or with rights, that allow no writes: then the file alone must have everything."""
+        log = self.path.with_name(f"{FILE}-wal")
+        if log.exists() and log.stat().st_size > 0:
+            raise StorageError(
+                f"{log} has to be read into the database, and nothing can be written there ({error.strerror}): run "
+                "this as the user of the service, or on a copy of the folder"
+            )
+        self._unchanging = True
 
     def _make_folder(self) -> None:
         """Make the folder for its owner alone; one that exists already is left as it is, its files are not."""
@@ -354,7 +369,7 @@ class SqliteStore(Store):
 
     def _connect_reader(self) -> sqlite3.Connection:
         self._check_files()
-        address = f"{self.path.resolve().as_uri()}?mode=ro"
+        address = f"{self.path.resolve().as_uri()}?mode=ro" + ("&immutable=1" if self._unchanging else "")
         return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
 
     def _keep_reader(self, connection: sqlite3.Connection) -> sqlite3.Connection | None:

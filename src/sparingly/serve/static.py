@@ -9,6 +9,7 @@ from typing import Any
 
 from sparingly.serve.http import Response
 from sparingly.serve.http_errors import NotFound
+from sparingly.serve.request_examples import command
 
 KINDS = {
     "html": b"text/html; charset=utf-8", "js": b"text/javascript; charset=utf-8", "css": b"text/css; charset=utf-8",
@@ -54,11 +55,21 @@ def docs(document: dict[str, Any]) -> str:
         '<link rel=stylesheet href="/page/page.css"></head><body><main class="docs">',
         f"<h1>{html.escape(document['info']['title'])} {html.escape(document['info']['version'])}</h1>",
         f"<p>{html.escape(document['info']['description'])}</p>",
-        '<p><a href="/">The page</a> · <a href="/openapi.json">This document as OpenAPI</a></p><h2>Operations</h2>',
+        '<p><a href="/">The page</a> · <a href="/openapi.json">This document as OpenAPI</a></p>',
+        "<p>The examples are for a service on this machine. If yours has a token, add "
+        "<code>-H 'authorization: Bearer TOKEN'</code>.</p><h2>Operations</h2>",
     ]
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            parts.append(_operation(path, method, operation))
+    operations = [
+        (path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    links = [
+        f'<li><a href="#{operation["operationId"]}">{html.escape(operation["summary"])}</a></li>'
+        for _, _, operation in operations
+    ]
+    parts += ['<ul class="contents">', *links, "</ul>"]
+    parts += [_operation(path, method, operation) for path, method, operation in operations]
     parts.append("<h2>Types</h2>")
     for name, schema in document["components"]["schemas"].items():
         parts.append(_schema(name, schema))
@@ -66,14 +77,23 @@ def docs(document: dict[str, Any]) -> str:
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    rows = [f"<h3><code>{method.upper()} {html.escape(path)}</code></h3><p>{html.escape(operation['summary'])}</p><ul>"]
+    title = f'<h3 id="{operation["operationId"]}"><code>{method.upper()} {html.escape(path)}</code></h3>'
+    rows = [f"{title}<p>{html.escape(operation['summary'])}</p>"]
+    if path.startswith("/v1"):
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+        rows.append(f"<pre>{html.escape(command(method.upper(), path, body))}</pre>")
+    rows.append("<ul>")
     for parameter in operation.get("parameters", []):
         about = parameter.get("description", "")
         rows.append(f"<li><code>{parameter['name']}</code> ({parameter['in']}) {html.escape(about)}</li>")
     if "requestBody" in operation:
         rows.append(f"<li>takes {_link(operation['requestBody'])}</li>")
+    refusals: list[str] = []
     for status, response in operation["responses"].items():
-        rows.append(f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>")
+        line = f"<li>{status}: {html.escape(response['description'])} {_link(response)}</li>"
+        (rows if int(status) < 400 else refusals).append(line)
+    known = ", ".join(status for status in operation["responses"] if int(status) >= 400)
+    rows.append(f"<li><details><summary>refusals: {known}</summary><ul>{''.join(refusals)}</ul></details></li>")
     return "".join([*rows, "</ul>"])
 
 

@@ -9,6 +9,7 @@ One thread at a time may use the transaction. `reader` may be used by any number
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -218,7 +219,7 @@ class Store(ABC):
         """Remove some records of a deleted agent; returns True once nothing is left of it."""
         for table in ("entries", "decisions"):
             some = f"SELECT seq FROM {table} WHERE agent = ? ORDER BY seq LIMIT {SLICE}"
-            last = self.run(f"SELECT MAX(seq) FROM ({some}) AS some", (id,)).fetchone()[0]
+            last = self.run(f"SELECT MAX(seq) FROM ({some}) AS slice", (id,)).fetchone()[0]
             if last is not None:
                 self.run(f"DELETE FROM {table} WHERE agent = ? AND seq <= ?", (id, last))
                 return False
@@ -387,6 +388,23 @@ class Store(ABC):
             if not self.time.hold_saved:
                 self.save_time()
             self.run(SAVE_TIME, (self.clock(),))
+
+    # The processes.
+
+    def show_life(self, name: str, now: int) -> None:
+        """Store that a process is alive."""
+        sql = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        self.run(sql, (name, now))
+
+    def identity(self) -> int:
+        """A number that no other database has, unless it is a copy."""
+        self.run(
+            "INSERT INTO meta (name, value) VALUES ('id', ?) ON CONFLICT (name) DO NOTHING", (secrets.randbits(62),)
+        )
+        return int(self.select("SELECT value FROM meta WHERE name = 'id'")[0][0])
+
+    def forget_life(self, name: str) -> None:
+        self.run("DELETE FROM meta WHERE name = ?", (name,))
 
     # The schema.
 

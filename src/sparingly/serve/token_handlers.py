@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparingly.serve import contract, queries
-from sparingly.serve.access import OPERATOR, SCOPES, digest_of, new_secret
+from sparingly.serve.access import OPERATOR, SCOPES, Caller, digest_of, new_secret
 from sparingly.serve.batch import Batch, Command
 from sparingly.serve.factory import MICRO
 from sparingly.serve.http import Query, Request, Response, Route, json_response
@@ -63,6 +63,7 @@ class TokenHandlers:
 
         def work(batch: Batch) -> queries.TokenRow:
             expires = None if body.lasts is None else batch.now + round(body.lasts * MICRO)
+            _check_limits(request.caller, "the token that you want", expires, body.rate)
             row = queries.TokenRow(
                 body.name, digest_of(secret.encode()), scopes, None if agents is None else " ".join(agents), body.rate,
                 batch.now, expires, None, None,
@@ -81,6 +82,7 @@ class TokenHandlers:
         def work(batch: Batch) -> queries.TokenRow:
             row = self._found(name)
             self._check_reach(request, row)
+            _check_limits(request.caller, f"the token {name}", row.expires, row.rate)
             old = (row.digest, batch.now + round(body.keep_old * MICRO)) if body.keep_old else (None, None)
             row = row._replace(digest=digest_of(secret.encode()), old_digest=old[0], old_expires=old[1])
             self.service.store.change_token(row)
@@ -130,6 +132,14 @@ class TokenHandlers:
     def _check_reach(self, request: Request, row: queries.TokenRow) -> None:
         if not set(row.scopes.split()) <= request.caller.scopes:
             raise Forbidden(f"the token {row.name} may do more than yours")
+
+
+def _check_limits(caller: Caller, which: str, expires: int | None, rate: float | None) -> None:
+    """Refuse to hand out a token that lasts longer than the caller's own, or may be used more often."""
+    if caller.expires is not None and (expires is None or expires > caller.expires):
+        raise Forbidden(f"{which} would outlive yours, which is good until {time_of(caller.expires)}: give a `lasts`")
+    if caller.rate is not None and (rate is None or rate > caller.rate):
+        raise Forbidden(f"{which} would be for more requests a second than yours: give a `rate` of {caller.rate:g}")
 
 
 def _shown(row: queries.TokenRow) -> Token:

@@ -11,12 +11,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from sparingly.errors import SparinglyError
 from sparingly.saving import loads
 from sparingly.serve import chain
 from sparingly.serve.changes import stored_body
 from sparingly.serve.contract import ByGrants, DecisionBody
+from sparingly.serve.http_errors import Unreadable
 from sparingly.serve.live_agent import fingerprint
 from sparingly.serve.queries import AGENTS, COUNTERS, NOT_DELETED, Select, read_agents, read_log_chunk
 from sparingly.serve.records import AgentRecord, DecisionRecord, EntryRecord
@@ -54,7 +56,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self.chain = chain.start(self.agent.name, self.agent.created)
-        self.by_grants = isinstance(stored_body(self.agent.body).budget.growth, ByGrants)
+        self.by_grants = isinstance(stored_body(self.agent).budget.growth, ByGrants)
 
     def say(self, seq: int, what: str) -> None:
         if len(self.found) < MOST:
@@ -114,9 +116,11 @@ class Ledger:
             case "charge":
                 self.spent += record.amount
             case "erase":
-                upto = 0 if record.key else record.number
-                for event_id in [e for e, number in self.missing.items() if e == record.key or number <= upto]:
-                    del self.missing[event_id]
+                if record.key:
+                    self.missing.pop(record.key, None)
+                else:  # they are in the order of their numbers
+                    for event_id in list(takewhile(lambda e: self.missing[e] <= record.number, self.missing)):
+                        del self.missing[event_id]
 
     def end(self) -> None:
         """What can be said once the log is at its end."""
@@ -133,7 +137,10 @@ class Ledger:
 
 def _fits(record: DecisionRecord, wanted: Callable[..., DecisionBody]) -> bool:
     """Whether a decision was wanted like this; whether it was deferred is not stored where there was no ask."""
-    return any(fingerprint(record.context, wanted(defer=defer)) == record.fingerprint for defer in (False, True))
+    try:
+        return any(fingerprint(record.context, wanted(defer=defer)) == record.fingerprint for defer in (False, True))
+    except ValueError:  # no JSON
+        return False
 
 
 def _with_payload(record: DecisionRecord, defer: bool) -> DecisionBody:
@@ -144,7 +151,11 @@ def verify_agent(
     store: Store, agent: AgentRecord, stopping: Callable[[], bool] = lambda: False, gently: bool = False
 ) -> Iterator[str]:
     """What is wrong with the log of an agent, in parts: no transaction stays open while a part is checked."""
-    ledger = Ledger(agent)
+    try:
+        ledger = Ledger(agent)
+    except Unreadable:
+        yield "its body cannot be read"
+        return
     after = 0
     while after < agent.seq and not stopping():
         with store.reader() as read:
@@ -156,7 +167,11 @@ def verify_agent(
         for place in range(0, len(records), SLICE):
             began = time.perf_counter()
             for record in records[place : place + SLICE]:
-                ledger.enter(record)
+                try:
+                    ledger.enter(record)
+                except (TypeError, ValueError) as error:  # something else than what belongs into a column
+                    ledger.say(record.seq, f"it cannot be read: {error}")
+                    ledger.seq = record.seq
             if gently:
                 time.sleep(time.perf_counter() - began)
     if stopping():

@@ -104,7 +104,7 @@ def booking(name: str, record: EntryRecord) -> contract.Booking:
 
 def agent(record: AgentRecord, now: int) -> contract.Agent:
     """An agent with its counters, and the budget as it has grown until now."""
-    known = roster(record.body)
+    known = roster(record)
     granted, _ = granted_by_now(record, known.body, now, record.decisions)
     unanswered = record.asks - record.answers - record.open_asks - record.held_asks
     return contract.Agent(
@@ -129,7 +129,7 @@ def places(last: int, points: int) -> list[int]:
 
 def history(record: AgentRecord, counters: Iterable[tuple[int, ...]], now: int) -> contract.History:
     """The counters of an agent over time: at its creation, at the given records, and now."""
-    body = stored_body(record.body)
+    body = stored_body(record)
     start = contract.Point(time_of(record.created), 0, 0, body.budget.initial, 0.0, 0.0)
     read = [
         contract.Point(time_of(at), asks, answers, granted / UNIT, spent / UNIT, held / UNIT)

@@ -8,6 +8,7 @@ its outcome is unknown, nobody is told to ask, and the live agents of that batch
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import time
 from collections import deque
@@ -22,7 +23,7 @@ import structlog
 from sparingly.errors import SparinglyError
 from sparingly.serve import idle
 from sparingly.serve.batch import Batch, Command, MoreDue
-from sparingly.serve.http_errors import Damaged, HttpError, InternalError, Unavailable
+from sparingly.serve.http_errors import Damaged, HttpError, InternalError, Unavailable, Unreadable
 from sparingly.serve.live_agent import LiveAgent
 from sparingly.serve.loading import INLINE, Cold, check_cost, load, open_agent, weight
 from sparingly.serve.records import AgentRecord
@@ -217,11 +218,15 @@ class Writer:
         """The live agent of a stored one, after all records of its log. Raises Cold if that would take long."""
         live, beside = self._live_agents.get(record.name), record.name not in self._load_here
         if live is None or live.record.id != record.id or live.applied > record.seq:
-            if beside:
-                check_cost(self.store.select, record)
-            live = self._live_agents[record.name] = open_agent(self.store.select, record)
+            try:
+                if beside:
+                    check_cost(self.store.select, record)
+                live = self._live_agents[record.name] = open_agent(self.store.select, record)
+            except Unreadable:
+                self.note_broken(record.name, "its body cannot be read")
+                raise
             self.damaged.discard(record.name)
-        elif live.record.seq == record.seq and live.record != record:
+        elif live.record.seq == record.seq and differs(live.record, record):
             del self._live_agents[record.name]
             self.note_damage([*self.damaged, record.name])
             raise Damaged(record.name)
@@ -318,7 +323,7 @@ class Writer:
         try:
             self.snapshots += len(snapshots)
             self.store.begin([])
-            for live, text in snapshots:
+            for live, text in sorted(snapshots, key=lambda one: one[0].record.id):  # in one order in all processes
                 self.store.save_snapshot(live.record.id, live.applied, text)
             self.store.commit()
         except StorageError as error:
@@ -430,6 +435,11 @@ class Writer:
         command.future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._queue.append(command)
         self._wake.set()
+
+
+def differs(known: AgentRecord, stored: AgentRecord) -> bool:
+    """Whether an agent was changed without a record; how far payloads were erased may change so."""
+    return known != stored and dataclasses.replace(known, erased=stored.erased) != stored
 
 
 def records_between(live: LiveAgent) -> int:

@@ -18,9 +18,11 @@ from sparingly.budgets import Budget, as_budget
 from sparingly.episodic.simulator import EpisodicSimulator
 from sparingly.errors import BudgetWarning, InvalidInput, MissingExtra
 from sparingly.ledger import in_amounts
+from sparingly.linear.labels.simulator import LabelSimulator
 from sparingly.linear.simulator import LinearSimulator
 from sparingly.numba_support import notice
 from sparingly.problems.episodic import Episodic
+from sparingly.problems.labels import Labels
 from sparingly.problems.linear import Linear
 from sparingly.protocol import Problem, QueryRule
 from sparingly.randomness import seed_sequence
@@ -107,7 +109,7 @@ def student(freedom: int) -> float:
 
 
 def simulate(
-    problem: Problem | Linear | Episodic,
+    problem: Problem | Linear | Labels | Episodic,
     learner: AnyLearner,
     rule: Rule | QueryRule,
     budget: float | Budget,
@@ -123,18 +125,19 @@ def simulate(
     """Run a learner and a rule on a problem under a budget, `runs` times, and record regret and asks.
 
     Parameters:
-    - `problem`: the world, one of `problems` or your own.
-    - `learner`: what chooses the actions.
-    - `rule`: what decides whether to ask.
+    - `problem`: one of `problems`, or your own.
+    - `learner`: chooses the actions.
+    - `rule`: decides whether to ask.
     - `budget`: a number, or one of `budgets`, adversaries included.
-    - `rounds`: how long a run is.
-    - `runs`: how many runs there are.
-    - `seed`: with one seed all learners and rules meet the same contexts, budgets and noise.
+    - `rounds`: the length of a run.
+    - `runs`: the number of runs.
+    - `seed`: with the same seed, all learners and rules meet the same contexts, budgets and noise.
     - `checkpoints`: how many rounds to record at most, or which ones.
     - `spacing`: how the recorded rounds are spaced.
     - `jobs`: how many threads to use. The results do not depend on it.
     - `progress`: whether to show a bar; None shows one in a terminal.
-    - `path`: for tests of the simulator: "plain" plays every round, "agent" on an Agent in Python; all are equal.
+    - `path`: for tests of the simulator: "plain" plays every round, "agent" uses an Agent in Python. The results are
+      the same.
 
     Returns: regret, asks, spending and budget of each run at the recorded rounds.
 
@@ -177,7 +180,7 @@ def simulate(
 
 
 _loaded: set[Any] = set()  # the loops whose compiled code this process has used
-SIMULATORS: tuple[type[Simulator], ...] = (EpisodicSimulator, LinearSimulator, TabularSimulator)
+SIMULATORS: tuple[type[Simulator], ...] = (EpisodicSimulator, LinearSimulator, LabelSimulator, TabularSimulator)
 
 
 def make_simulator(problem: Any, learner: Any, rule: Any, budget: Budget, marks: Integers, skip: bool) -> Simulator:

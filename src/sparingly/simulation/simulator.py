@@ -45,7 +45,7 @@ class Simulator(ABC):
         """Refuse what is no learner or no rule, and worlds that wait for each other."""
         waits = self.source.watches_budget and not isinstance(self.source, contexts.Adaptive)
         if waits and self.budget.watches_contexts:
-            raise InvalidInput("the contexts wait for the budget and the budget waits for the contexts")
+            raise InvalidInput("the contexts depend on the budget and the budget on the contexts")
         if isinstance(self.budget, budgets.WhenContext) and self.budget.context >= self.contexts:
             raise InvalidInput(f"{self.budget!r} would never grow: contexts are 0 … {self.contexts - 1}")
         check_parts(self.learner, self.rule, self.costs)
@@ -128,6 +128,10 @@ class RoundSimulator(Simulator):
     def answer(self, context: Any, action: int, keys: NDArray[np.uint64], asked: Integers) -> float:
         """The answer to an ask, given how often each cell was asked for before."""
 
+    def tell(self, agent: Any, decision: Any, answer: float) -> None:
+        """Give an agent the answer to its ask."""
+        agent.observe(decision.id, answer)
+
     @abstractmethod
     def noise_keys(self, seeds: np.random.SeedSequence) -> NDArray[np.uint64]:
         """The randomness of the answers of one run."""
@@ -151,7 +155,7 @@ class RoundSimulator(Simulator):
             if decision.ask:
                 reward = self.answer(context, decision.action, noise, asked)
                 asked[self.cell(context, decision.action)] += 1
-                agent.observe(decision.id, reward)
+                self.tell(agent, decision, reward)
             if is_due_now(record, mark, t):
                 write_now(record, mark, self.regret(record, losses), int(asked.sum()), agent.ledger.account)
                 mark += 1
@@ -179,7 +183,7 @@ def check_block(contexts: Any, count: int, most: int) -> Integers:
     """The contexts of a block of rounds, if a source of one's own has made them right."""
     block = np.asarray(contexts)
     if block.shape not in ((1,), (count,)) or not np.issubdtype(block.dtype, np.integer):
-        raise InvalidInput(f"contexts for {count} rounds must be so many whole numbers, or one; not {block!r}")
+        raise InvalidInput(f"contexts for {count} rounds must be {count} whole numbers, or one; not {block!r}")
     if block.min() < 0 or block.max() >= most:
         raise InvalidInput(f"a context is {block.min()} or {block.max()}; they must lie in 0 … {most - 1}")
     return block.astype(np.int64, copy=False)

@@ -46,7 +46,7 @@ def roams(learner: EpsilonGreedy, random: Stream) -> bool:
 
 @dataclass(frozen=True)
 class EpsilonGreedy(TabularLearner, level=level, index=index, bounds=bounds, sample=sample, roams=roams):
-    """The arm with the best mean, or with probability `epsilon` any arm. Each arm is tried once before.
+    """Play the arm with the best mean, or any arm with probability `epsilon`. Each arm is tried once first.
 
     A baseline: it explores as much after a million rounds as at the start.
 

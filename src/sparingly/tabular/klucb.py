@@ -82,9 +82,9 @@ def earned(learner: KLUCB, answers: int, ahead: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class KLUCB(TabularLearner, level=level, index=index, bounds=bounds, ceiling=ceiling, earned=earned):
-    """KL-UCB on `arms` arms, a bandit of its own in each of `contexts` contexts. Made for yes/no rewards.
+    """KL-UCB on `arms` arms, with a separate bandit in each of `contexts` contexts. Made for yes/no rewards.
 
-    `c` weighs log log t in the level: 3 in the theorem of its authors, 0 in practice.
+    `c` is the factor of log log t in the level: 3 in the authors' theorem, 0 in practice.
 
     >>> KLUCB(arms=3, c=3.0).c
     3.0

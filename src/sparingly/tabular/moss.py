@@ -49,7 +49,7 @@ def earned(learner: MOSS, answers: int, ahead: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class MOSS(TabularLearner, level=level, offset=offset, index=index, ceiling=ceiling, earned=earned):
-    """MOSS-anytime on `arms` arms, a bandit of its own in each of `contexts` contexts. Rewards lie in [0, 1].
+    """MOSS-anytime on `arms` arms, with a separate bandit in each of `contexts` contexts. Rewards lie in [0, 1].
 
     `alpha` widens the bonus; 1.35 is the authors' choice.
 

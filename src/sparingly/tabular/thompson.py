@@ -75,14 +75,14 @@ class Thompson(TabularLearner, level=level, offset=offset, index=index, bounds=b
     """Thompson sampling on `arms` arms in each of `contexts` contexts. Rewards lie in [0, 1].
 
     `a` and `b` are the prior's pseudo-counts of successes and failures: Beta(a, b). With `noise`, the standard
-    deviation of answers, beliefs are normal. The rules see the intervals of UCB1, so the budget is as safe as with any
-    learner; bounds on regret are not proved for its combination with them.
+    deviation of answers, the posterior is normal. The rules see the intervals of UCB1, so the budget is as safe as with
+    any learner. No bound on its regret together with a rule is proved.
 
     >>> Thompson(arms=3, a=2.0).b
     1.0
     """
 
-    summary = "Thompson sampling, with Beta or normal beliefs."
+    summary = "Thompson sampling, with a Beta or a normal posterior."
 
     a: float = 1.0
     b: float = 1.0

@@ -42,7 +42,7 @@ def earned(learner: UCB1, answers: int, ahead: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class UCB1(TabularLearner, level=level, index=index, ceiling=ceiling, earned=earned):
-    """UCB1 on `arms` arms in each of `contexts` contexts, one estimate for each pair. Rewards lie in [0, 1].
+    """UCB1 on `arms` arms in each of `contexts` contexts, with one estimate for each pair. Rewards lie in [0, 1].
 
     >>> UCB1(arms=3).arms
     3

@@ -74,7 +74,7 @@ def most_asks(budget: float, cells: int, rewarding: int, each: float = REPAIRED,
     """
     bar, L = episode_bar(budget, cells, rewarding, each), number(log_term, "log_term", least=1.0)
     if not bar > 0.0:
-        raise InvalidInput("without a bar everything is asked about; give a finite budget")
+        raise InvalidInput("without a threshold everything is asked about; give a finite budget")
     noisy, quiet = (_asks_of_a_cell(bar, L, varies) for varies in (True, False))
     return rewarding * noisy + (cells - rewarding) * quiet
 

@@ -12,6 +12,17 @@ from sparingly.validation import number, probability, table, whole
 Floats = NDArray[np.float64]
 
 
+def charged_for_budget(logs: float | Floats, budget: float, states: int, actions: int) -> Floats:
+    """What the theorem charges for a step that is declined: 2 (sqrt(L/m) + 5L/m), m = ⌊B/(SA)⌋; ∞ if m is 0.
+
+    >>> round(float(charged_for_budget(20.0, 8_000.0, 2, 1)), 4)
+    0.1914
+    """
+    m = number(budget, "budget", least=0.0) // (whole(states, "states") * whole(actions, "actions"))
+    L = np.asarray(logs, dtype=np.float64)
+    return 2.0 * (np.sqrt(L / m) + 5.0 * L / m) if m >= 1 else np.full(L.shape, np.inf)
+
+
 def exact_stationary(
     budget: float, episodes: ArrayLike, states: int, actions: int, horizon: int, delta: float = 0.05
 ) -> Floats:
@@ -35,8 +46,8 @@ def exact_stationary(
     roots, sums = 2.0 * np.sqrt(2.0 * S * A * T), 2.0 * S * A * (1.0 + np.log(T))  # Σ n^(−1/2) and Σ 1/n along a run
     model = (3.0 / math.sqrt(2.0)) * H * np.sqrt(L) * roots + (7.0 / 6.0 * S * H**2 + 37.0 / 3.0 * H) * L * sums
     rewards = 2.0 * (np.sqrt(L) * roots + 5.0 * L * sums)
-    m = granted // (S * A)
-    declined = 0.0 if math.isinf(granted) else 2.0 * T * (np.sqrt(L / m) + 5.0 * L / m) if m >= 1 else T * 1.0
+    fewest = granted >= S * A  # one ask about every cell
+    declined = 0.0 if math.isinf(granted) else T * charged_for_budget(L, granted, S, A) if fewest else T * 1.0
     plans = H * (2.0 * S * A * (1.0 + np.log2(T)) + 1.0)
     total = math.e * (model + rewards + declined + plans + S * A * H + H) + wrong * K * H
     return np.asarray(np.minimum(total, K * H))

@@ -20,6 +20,7 @@ from sparingly.episodic.stationary.memory import (
     remember,
     with_stages,
 )
+from sparingly.episodic.stationary.pooling import pool
 from sparingly.errors import InvalidInput, NotAwaited, UnknownDecision, UnreadableFile
 from sparingly.family import (
     as_integers,
@@ -41,9 +42,10 @@ Integers = NDArray[np.int64]
 
 LISTS = ("lanes", "places", "cells", "edges")  # parts of the memory that are saved as tables of whole numbers
 COUNTERS = (
-    "seen_cost", "decisions", "episodes", "plans", "stale", "settled", "places", "edges", "waiting", "look_at",
+    "seen_cost", "decisions", "episodes", "plans", "stale", "settled", "twice", "differ", "enough", "places", "edges",
+    "waiting", "look_at",
 )  # fmt: skip
-MOST_TO_GUESS = 2 * 10**7  # values of states and steps that a best guess is planned for
+MOST_TO_GUESS = 5 * 10**6  # values of states and steps that a best guess is planned for
 BY = "acts step by step: action = agent.act(state), then step = agent.reached(next_state)"
 
 
@@ -138,6 +140,9 @@ class StationaryFamily(InEpisodes):
     def reached(self, state: Any, terminated: bool, truncated: bool, env: Any = 0) -> Outcome:
         """Take in what a step has led to: its action, whether to ask, width, threshold, why, ticket."""
         s, lane, m = self.check_state(state), self._lane(env), self.memory
+        for name, given in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(given, bool | np.bool_):
+                raise InvalidInput(f"{name} must be True or False, not {given!r}")
         if m.lanes[lane].action == NONE:
             raise InvalidInput(f"environment {lane} has made no step: call agent.act(state) first")
         ended = rounds.TERMINATED if terminated else rounds.TRUNCATED if truncated else rounds.GOES_ON
@@ -224,12 +229,15 @@ class StationaryFamily(InEpisodes):
     def best_guess(self) -> Integers:
         """The policy (H, S) that would be best for H steps if the estimates were true.
 
+        Answers about random rewards are pooled with those about other ways to the same outcome, where they agree.
         Where that is too much to plan for, the policy is that of a discounted future, the same at every step.
         """
-        much = (self.learner.horizon + 1) * self.memory.heap.size > MOST_TO_GUESS
+        much = (self.learner.horizon + 1) * max(self.memory.heap.size, self.shape[0]) > MOST_TO_GUESS
         words = self.words.copy() if much else with_stages(self.words)
-        self.pair.shared(rounds.guess)(words)
         m = open_memory(words, None)
+        if m.head[0].outcomes:
+            pool(m.edges[: int(m.head[0].edges)])
+        self.pair.shared(rounds.guess)(words)
         policy: Integers = self._by_stages(m, m.policy, lambda k: 0)
         return policy
 
@@ -314,7 +322,8 @@ def check_memory(m: memory.Memory, used: int, edges: int) -> None:
         _inside(links["following"], NONE, edges), _inside(links["beside"], NONE, edges),
         _inside(m.policy[:, :used], NONE, A), _inside(m.lanes["place"], NONE, used),
         _inside(m.lanes["action"], NONE, A), _inside(m.lanes["left"], 0, head.horizon + 1),
-        0 <= head.settled < max(stages, 1), 0 <= head.decisions < 2**53, (cells["visits"] == visits).all(),
+        0 <= head.settled < max(stages, 1), 0 <= head.differ <= head.twice, head.enough >= 0,
+        0 <= head.decisions < 2**53, (cells["visits"] == visits).all(),
         (cells["asked"] == asked).all(), int(cells["visits"].sum()) == head.decisions, np.isfinite(m.values).all(),
         (m.account.view(np.int64) >= 0).all(),
         *(_answers_fit(part, span) for part in (cells, links)),

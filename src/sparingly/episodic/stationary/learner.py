@@ -55,16 +55,18 @@ class StationaryUCBVI(Parametric):
 
     `by` says what a reward depends on: "outcome", on the state that was reached and on whether the episode has ended
     there, or "action", on state and action alone. After `known_after` equal answers it counts as known, and is asked
-    about only when its visits have doubled, as an audit; None: never.
+    about only when its visits have doubled, as an audit; None: never. As soon as any answers about one reward have
+    differed, it takes more: so many that a random reward is taken for a known one with probability `doubt` at most.
 
     `discount` γ plans for a future that counts for less by γ a step, by prioritised sweeping: some backups at every
     step, whatever the number of states. None plans for each number of steps to go whenever a count has doubled.
 
     What was never tried is as promising as can be. After that, `imagined_visits` of each action are imagined to have
-    led to the best that any action has led to from there, and `imagined_answers` to have been the greatest reward: so
-    what is random is tried often enough, and what is not is tried once. `scale` multiplies the square roots of the
-    bonuses, `slack` the rest. These are settings for practice; the guarantee holds for `discount=None`, `scale=1`,
-    `slack=1` and nothing imagined. The budget is safe with any of them.
+    led to the best that any action has led to from there, and `imagined_answers` to have been the greatest reward, or
+    `imagined_if_random` as soon as any answers have differed: so what is random is tried often enough, and what is not
+    is tried once. `scale` multiplies the square roots of the bonuses, `slack` the rest. These are settings for
+    practice; the guarantee holds for `discount=None`, `scale=1`, `slack=1` and nothing imagined. The budget is safe
+    with any of them.
 
     `costs` is what asking costs, (S, A), None for 1 each. `ties` is "random" or "first".
 
@@ -91,6 +93,8 @@ class StationaryUCBVI(Parametric):
     slack: float = 3e-6
     imagined_visits: float = 4.0
     imagined_answers: float = 0.15
+    imagined_if_random: float = 1.0
+    doubt: float = 0.01
     ties: str = "random"
     costs: Any = None
 
@@ -107,6 +111,10 @@ class StationaryUCBVI(Parametric):
         object.__setattr__(self, "rewards", _pair(self.rewards, "rewards"))
         if self.returns is not None:
             object.__setattr__(self, "returns", _pair(self.returns, "returns"))
+        if not self.span[0] < self.span[1]:
+            raise InvalidInput(
+                f"returns {self.returns} cannot be had in {self.horizon} steps with rewards in {self.rewards}"
+            )
         choice(self.by, "by", BY)
         if self.known_after is not None:
             whole(self.known_after, "known_after, how many equal answers make a reward known,", most=10**9)
@@ -118,6 +126,9 @@ class StationaryUCBVI(Parametric):
         number(self.slack, "slack", least=0.0)
         number(self.imagined_visits, "imagined_visits", least=0.0)
         number(self.imagined_answers, "imagined_answers", least=0.0)
+        number(self.imagined_if_random, "imagined_if_random", least=0.0)
+        if not 0.0 < number(self.doubt, "doubt") <= 1.0:
+            raise InvalidInput(f"doubt must lie in (0, 1], not {self.doubt!r}")
         choice(self.ties, "ties", TIES)
         if self.costs is not None:
             object.__setattr__(self, "costs", as_tuples(cell_costs(self.costs, self.states, self.actions).tolist()))
@@ -126,6 +137,12 @@ class StationaryUCBVI(Parametric):
     def cells(self) -> int:
         """S·A."""
         return self.states * self.actions
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the greatest return: what so many rewards can add up to, within `returns` if it is given."""
+        (least, most), (low, high) = self.rewards, self.returns or (-math.inf, math.inf)
+        return max(self.horizon * min(least, 0.0), low), min(self.horizon * max(most, 0.0), high)
 
     @property
     def log_constant(self) -> float:

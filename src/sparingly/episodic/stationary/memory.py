@@ -31,6 +31,7 @@ U = np.uint64  # as an index: unsigned ones need no check for being negative
 
 LEARNERS: tuple[type[Any], ...] = (StationaryUCBVI,)
 NONE = -1  # no place, no edge, no action
+REPEATS = 0.7  # the probability with which two answers to a random reward may well be equal
 
 HEAD = record(  # sizes first, then what is fixed for life, then counters
     states=np.int64,  # S
@@ -44,7 +45,7 @@ HEAD = record(  # sizes first, then what is fixed for life, then counters
     **OF_PAIR,
     looks=np.int64,  # 1 if a plan finds out where that is; a rule in plain Python says it step by step
     outcomes=np.int64,  # 1 if rewards depend on what was reached
-    known_after=np.int64,  # equal answers, 0 for never
+    known_after=np.int64,  # equal answers, 0 for never, where no answers have differed
     total_cost=np.int64,  # C, in millionths
     discount=np.float64,  # γ, 1 without
     least=np.float64,  # reward
@@ -55,7 +56,9 @@ HEAD = record(  # sizes first, then what is fixed for life, then counters
     scale=np.float64,  # of the square roots in the bonuses,
     slack=np.float64,  # and of the rest
     imagined_visits=np.float64,  # that have led to the best that was seen
-    imagined_answers=np.float64,  # that were the greatest reward
+    imagined_answers=np.float64,  # that were the greatest reward,
+    imagined_if_random=np.float64,  # and where answers have differed
+    doubt=np.float64,  # with which a reward may count as known there
     signal=np.float64,  # of the rule, when it was last asked about every cell
     seen_cost=np.int64,  # the part of C that visited cells have
     decisions=np.int64,  # steps so far
@@ -63,6 +66,9 @@ HEAD = record(  # sizes first, then what is fixed for life, then counters
     plans=np.int64,  # made so far, or with a discount backups
     stale=np.int64,  # 1 if a count has doubled since the last plan
     settled=np.int64,  # with more steps to go than this, values and policy stay the same
+    twice=np.int64,  # rewards that were answered more than once,
+    differ=np.int64,  # and those of them with answers that differ
+    enough=np.int64,  # equal answers, with which a reward counts as known now; 0 for never
     places=np.int64,  # how many there are
     edges=np.int64,  # how many there are
     waiting=np.int64,  # places whose value may be out of date, in the heap
@@ -143,10 +149,7 @@ open_memory = getattr(look, "py_func", look)  # the same, for use from Python
 
 def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
     """A fresh memory for a learner and a rule."""
-    H, (least, most) = learner.horizon, learner.rewards
-    low, high = H * min(least, 0.0), H * max(most, 0.0)
-    if learner.returns is not None:
-        low, high = max(low, learner.returns[0]), min(high, learner.returns[1])
+    H, (least, most), (low, high) = learner.horizon, learner.rewards, learner.span
     prices = np.array([UNIT], dtype=np.int64)
     if learner.costs is not None:
         prices = cost_in_units(cell_costs(learner.costs, learner.states, learner.actions)).ravel()
@@ -158,7 +161,9 @@ def remember(pair: Pair, learner: Any, key: np.uint64) -> Words:
         total_cost=int(prices.sum()) if learner.costs is not None else learner.cells * UNIT,
         discount=1.0 if learner.discount is None else learner.discount, least=least, most=most, lowest=low,
         highest=high, log_constant=learner.log_constant, scale=learner.scale, slack=learner.slack,
-        imagined_visits=learner.imagined_visits, imagined_answers=learner.imagined_answers, signal=np.nan, stale=1,
+        imagined_visits=learner.imagined_visits, imagined_answers=learner.imagined_answers,
+        imagined_if_random=learner.imagined_if_random, doubt=learner.doubt, enough=learner.known_after or 0,
+        signal=np.nan, stale=1,
     )  # fmt: skip
     words = blank(head)
     memory = open_memory(words, None)
@@ -300,8 +305,22 @@ def question_about(m: Memory, cell: int, logs: float) -> Question:
 @inlined
 def is_known(m: Memory, answers: Any) -> bool:
     """Whether so many answers were equal that this reward counts as known."""
-    enough = m.head[0].known_after
+    enough = m.head[0].enough
     return bool(enough > 0 and answers.answered >= enough and answers.squares == 0.0)
+
+
+@inlined
+def enough_now(m: Memory) -> int:
+    """How many equal answers make a reward known. Where some have differed, others may be random as well.
+
+    The share of random rewards is taken to be that of those that were answered twice, and one of them to give n equal
+    answers with probability REPEATS^(n−1): a reward counts as known as soon as no more than the doubt is left.
+    """
+    head = m.head[0]
+    if head.differ == 0 or head.known_after == 0:
+        return int(head.known_after)
+    more = math.log(head.differ / head.twice / head.doubt) / math.log(1.0 / REPEATS)
+    return int(max(head.known_after, 1 + math.ceil(max(more, 0.0))))
 
 
 @inlined
@@ -320,7 +339,8 @@ def worth_of(m: Memory, answers: Any, otherwise: float, opened: bool, logs: floa
         return mean, most
     root = math.sqrt(2.0 * variance_of(answers.squares, answers.answered) * logs / n)
     rest = head.slack * 5.0 * (head.most - head.least) * logs / n
-    imagined = most * head.imagined_answers / (n + head.imagined_answers)
+    best = head.imagined_answers if head.differ == 0 else head.imagined_if_random
+    imagined = most * best / (n + best)
     return mean, min(most, imagined + head.scale * root + rest)
 
 
@@ -344,10 +364,15 @@ def refresh(m: Memory, number: int) -> None:
 
 
 @inlined
-def count_answer(answers: Any, reward: float) -> None:
-    """One more answer, in such a way that equal answers deviate from their mean by exactly 0."""
+def count_answer(answers: Any, reward: float) -> tuple[bool, bool]:
+    """One more answer, in such a way that equal answers deviate from their mean by exactly 0.
+
+    Returns: whether it is the second one, and whether it is the first one that differs from another.
+    """
+    equal = answers.squares == 0.0
     answers.answered += 1
     away = reward - answers.average
     answers.average += away / answers.answered
     answers.squares += away * (reward - answers.average)
     answers.audit = 2 * answers.visits
+    return answers.answered == 2, bool(equal and answers.squares > 0.0)

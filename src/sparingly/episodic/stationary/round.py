@@ -17,6 +17,7 @@ from sparingly.episodic.stationary.memory import (
     count_answer,
     current_log,
     edge_for,
+    enough_now,
     has_room,
     is_known,
     look,
@@ -25,7 +26,7 @@ from sparingly.episodic.stationary.memory import (
     refresh,
     signal_of,
 )
-from sparingly.episodic.stationary.planning import begun, guess_all, plan, sweep
+from sparingly.episodic.stationary.planning import await_backup, begun, guess_all, plan, sweep
 from sparingly.numba_support import apart, compiled, inlined
 from sparingly.randomness import uniform
 from sparingly.tabular.round import ANSWERABLE, charge_cell
@@ -191,22 +192,35 @@ def step_arrive(words: Words, own: Any, edge: int, wanted: bool, due: bool, ende
 def learn(words: Words, own: Any, edge: int, reward: float) -> None:
     """Take in one answer. It makes a plan due when those that the reward depends on have doubled."""
     m = look(words, own)
-    number = m.edges[edge].cell
-    count_answer(m.edges[edge], reward)
-    count_answer(m.cells[number], reward)
-    n = m.edges[edge].answered if m.head[0].outcomes else m.cells[number].answered
+    head, number = m.head[0], m.edges[edge].cell
+    second, differs = count_answer(m.edges[edge], reward)
+    second_there, differs_there = count_answer(m.cells[number], reward)
+    n = m.edges[edge].answered
+    if not head.outcomes:
+        second, differs, n = second_there, differs_there, m.cells[number].answered
     if n & (n - 1) == 0:
-        m.head[0].stale = 1
+        head.stale = 1
+    head.twice += second
+    head.differ += differs
+    if second or differs:
+        weigh_anew(m, differs and head.differ == 1)
     bring_in_line(m, number)
 
 
-@compiled
-def renew(words: Words, own: Any) -> None:
-    """Bring all visited cells in line."""
-    m = look(words, own)
-    for cell in range(m.head[0].places * m.head[0].actions):
-        if m.cells[cell].visits > 0:
-            refresh(m, cell)
+@apart
+def weigh_anew(m: Memory, first: bool) -> None:
+    """How many equal answers are enough; if it takes more than before, some rewards are no longer known."""
+    head, before = m.head[0], m.head[0].enough
+    head.enough = enough_now(m)
+    if head.enough <= before and not first:
+        return
+    for place in range(head.places):
+        for cell in range(place * head.actions, (place + 1) * head.actions):
+            if m.cells[U(cell)].visits > 0:
+                refresh(m, cell)
+        if head.discount < 1.0:
+            await_backup(m, place, head.most - head.least)
+    head.stale = 1
 
 
 @compiled

@@ -17,6 +17,7 @@ from sparingly.lab.claims import exact_matching  # isort: skip
 from sparingly.lab.claims import exact_spends  # isort: skip
 from sparingly.lab.claims import balanced_matching  # isort: skip
 from sparingly.lab.claims import exact_episodes  # isort: skip
+from sparingly.lab.claims import one_model  # isort: skip
 from sparingly.lab.claims import costs  # isort: skip
 from sparingly.lab.claims.evidence import CLAIMS, Check, Claim, ClaimRecord, Curve, Evidence, Panel
 from sparingly.lab.claims.runner import Runner
@@ -24,6 +25,6 @@ from sparingly.lab.claims.runner import Runner
 __all__ = [
     "CLAIMS", "Check", "Claim", "ClaimRecord", "Curve", "Evidence", "Panel", "Runner", "along_runs", "arms_bounds",
     "balanced_matching", "budget_profiles", "corrections", "costs", "episodic_bounds", "exact_episodes",
-    "exact_matching", "exact_spends", "greedy_reduction", "lemmas", "linear_bounds", "lower_bounds", "remarks",
-    "repairs", "sizes", "varying_linear",
+    "exact_matching", "exact_spends", "greedy_reduction", "lemmas", "linear_bounds", "lower_bounds", "one_model",
+    "remarks", "repairs", "sizes", "varying_linear",
 ]  # fmt: skip

@@ -6,17 +6,19 @@ import { el, field, fill, select, show, trouble } from "./dom.js";
 
 const LEARNERS = {
   UCB1: "UCB1: actions, with or without contexts",
-  MOSS: "MOSS-anytime: the same, with a tighter bonus",
-  OFUL: "OFUL: actions that come with features",
+  KLUCB: "KLUCB: the same, for yes or no answers",
+  MOSS: "MOSS: the same, with a tighter bonus",
+  Thompson: "Thompson: samples from its posterior",
+  OFUL: "OFUL: actions with features",
 };
 const RULES = {
-  BalancedMatching: "BalancedMatching: a reserve for whatever comes, the rest where it does most good (recommended)",
-  ExactMatching: "ExactMatching: asks what the budget can carry to the end",
+  BalancedMatching: "BalancedMatching (recommended): a reserve, and the rest where it helps most",
+  ExactMatching: "ExactMatching: safe against any adversary",
   PaperMatching: "PaperMatching: the paper’s rule, for comparison",
-  Matching: "Matching: asks if the interval is wider than α·B^(β−1)",
+  Matching: "Matching: asks if an interval is wider than α·B^(β−1)",
   Greedy: "Greedy: asks whenever the budget allows",
-  Always: "Always: asks in every round that the budget allows",
-  Never: "Never: asks nothing",
+  Always: "Always: asks until the budget is spent",
+  Never: "Never: does not ask",
 };
 const GROWTHS = {
   grants: "only when someone grants more",
@@ -172,11 +174,11 @@ function parts(i) {
       field("Description (optional)", i.description, "For the people who answer: what is a good choice?"),
     ),
     row(
-      field("Actions, one per line", i.actions, "What it chooses from, for example: small, large"),
+      field("Actions, one per line", i.actions, "What it can choose, for example: small, large"),
       field(
         "Contexts, one per line (optional)",
         i.contexts,
-        "Situations that it learns apart, for example: code, chat",
+        "Situations that it learns about separately, for example: code, chat",
       ),
     ),
     row(field("Learner", i.learner), field("Number of features", i.dim)),

@@ -42,12 +42,18 @@ export function makeDecisions(name, app) {
     table,
   );
   const call = `POST ${agentPath(name, "decisions")}`;
+  const example = el("pre", { class: "example" });
   const none = el(
-    "p",
+    "div",
     { class: "empty" },
-    "No decisions yet: they appear here when your program asks for them with ",
-    el("code", {}, call),
-    ".",
+    el(
+      "p",
+      {},
+      "No decisions yet: they appear here when your program asks for them with ",
+      el("code", {}, call),
+      ", or from Python:",
+    ),
+    example,
   );
   const more = el("button", { type: "button", class: "link", onclick: older, hidden: true }, "Show older ones");
   const node = el(
@@ -67,6 +73,7 @@ export function makeDecisions(name, app) {
 
   function update({ events, next }, agent) {
     show(none, events.length === 0);
+    if (events.length === 0) say(example, program(name, agent.body));
     show(scroll, events.length > 0);
     table.classList.toggle("plain", !agent.body.contexts); // without contexts the column would be empty
     show(more, (next !== null && rows < MOST) || rows < events.length);
@@ -79,6 +86,22 @@ export function makeDecisions(name, app) {
   }
 
   return { node, update, rows: () => rows };
+}
+
+// A program to start from, with an agent's own names. In Python, JSON texts are texts too.
+function program(name, { learner, contexts, rewards }) {
+  const agent = JSON.stringify(name);
+  const context = contexts ? `, context=${JSON.stringify(contexts[0])}` : "";
+  const rest = learner.type === "OFUL" ? ", features=rows" : context;
+  return [
+    "import sparingly as sp  # pip install 'sparingly[client]'",
+    "",
+    `client = sp.Client(${JSON.stringify(location.origin)})  # token="…" if the service needs one`,
+    `decision = client.decide(${agent}${rest})`,
+    "print(decision.action)  # do this",
+    "if decision.ask:  # ask what it was worth, and report the answer, now or later",
+    `    client.observe(${agent}, decision.event_id, reward=${rewards.high})`,
+  ].join("\n");
 }
 
 function makeRow(name, event) {
