@@ -65,6 +65,7 @@ postgres: $(VENV)/ready
 bench: $(VENV)/ready
 	@echo "== Measuring speed against a C program and those other packages that are installed (make peers installs them)"
 	$(BIN)/python -m benchmarks.arms
+	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.own_parts
 	$(BIN)/python -m benchmarks.linear
 	$(BIN)/python -m benchmarks.labels

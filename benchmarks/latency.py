@@ -35,9 +35,10 @@ BEGIN, END = "<!-- latency: begin -->", "<!-- latency: end -->"
 BODY = AGENTS["UCB1, 10 actions"][0]
 TICK = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 64
-ROWS = [  # the store, agents, processes, and whether these forward to each other
-    ("SQLite", 1, 1, False), ("SQLite", 64, 1, False), ("PostgreSQL", 1, 1, False), ("PostgreSQL", 64, 1, False),
-    ("PostgreSQL", 64, 3, False), ("PostgreSQL", 64, 3, True),
+PEER, ROUTED = "`--peer`", "callers send each agent to one of them"
+ROWS = [  # the store, agents, processes, and how an agent comes to live in one of these
+    ("SQLite", 1, 1, ""), ("SQLite", 64, 1, ""), ("PostgreSQL", 1, 1, ""), ("PostgreSQL", 64, 1, ""),
+    ("PostgreSQL", 64, 3, ""), ("PostgreSQL", 64, 3, PEER), ("PostgreSQL", 64, 3, ROUTED),
 ]  # fmt: skip
 
 
@@ -97,20 +98,24 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-async def send(urls: list[str], agents: int, total: int, rate: float | None, mark: str) -> tuple[float, list[float]]:
+async def send(
+    urls: list[str], agents: int, total: int, rate: float | None, mark: str, routed: bool = False
+) -> tuple[float, list[float]]:
     """Send decisions over all addresses, at this rate or as fast as they are answered: seconds, and sorted waits."""
     waits: list[float] = []
     begin = time.perf_counter() + 0.05
     left = iter(range(total))
 
-    async def caller(url: str) -> None:
-        host, port = url.removeprefix("http://").split(":")
+    async def caller(place: int) -> None:
+        each = agents // len(urls)
+        host, port = urls[place].removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for number in left:
             due = time.perf_counter() if rate is None else begin + number / rate
             await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+            agent = place * each + number % each if routed else number % agents
             body = json.dumps({"event_id": f"{mark}-{number}"})
-            head = f"POST /v1/agents/agent-{number % agents}/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            head = f"POST /v1/agents/agent-{agent}/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
             head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
             writer.write((head + body).encode())
             answer = await reader.readuntil(b"\r\n\r\n")
@@ -122,11 +127,11 @@ async def send(urls: list[str], agents: int, total: int, rate: float | None, mar
         writer.close()
 
     start = time.perf_counter()
-    await asyncio.gather(*(caller(urls[k % len(urls)]) for k in range(CONNECTIONS * len(urls))))
+    await asyncio.gather(*(caller(k % len(urls)) for k in range(CONNECTIONS * len(urls))))
     return time.perf_counter() - start, sorted(waits)
 
 
-def measure(kind: str, agents: int, processes: int, peers: bool, total: int, turns: int, source: Path | None) -> Row:
+def measure(kind: str, agents: int, processes: int, how: str, total: int, turns: int, source: Path | None) -> Row:
     """One arrangement: the best of some turns at full speed, then half of that."""
     with ExitStack() as stack:
         where, database = ["--data", stack.enter_context(tempfile.TemporaryDirectory())], 0
@@ -135,23 +140,23 @@ def measure(kind: str, agents: int, processes: int, peers: bool, total: int, tur
 
             postgres = stack.enter_context(server())
             where, database = ["--database", postgres.url("latency")], postgres.process.pid
-        urls, pids = stack.enter_context(services(where, processes, source, peers))
+        urls, pids = stack.enter_context(services(where, processes, source, how == PEER))
         for number in range(agents):
             put = urllib.request.Request(f"{urls[0]}/v1/agents/agent-{number}", json.dumps(BODY).encode(), method="PUT")
             put.add_header("content-type", "application/json")
             urllib.request.urlopen(put).read()
-        uvloop.run(send(urls, agents, 2_000, None, "warm"))
+        uvloop.run(send(urls, agents, 2_000, None, "warm", how == ROUTED))
         best = Row(0.0, 0.0, 0.0, 0.0, [])
         for turn in range(turns):
             servers = with_children(database) if database else []
             before = list(map(processor, pids)), sum(map(processor, servers))
-            seconds, _ = uvloop.run(send(urls, agents, total, None, f"full-{turn}"))
+            seconds, _ = uvloop.run(send(urls, agents, total, None, f"full-{turn}", how == ROUTED))
             used = [processor(pid) - earlier for pid, earlier in zip(pids, before[0], strict=True)]
             spent = max(used), sum(used), sum(map(processor, servers)) - before[1]
             costs = [1e6 * one / total for one in spent]
             if total / seconds > best.rate:
                 best = Row(total / seconds, *costs, [])
-        _, best.waits = uvloop.run(send(urls, agents, total, best.rate / 2, "half"))
+        _, best.waits = uvloop.run(send(urls, agents, total, best.rate / 2, "half", how == ROUTED))
         return best
 
 
@@ -162,12 +167,12 @@ def table(total: int, turns: int, source: Path | None, wanted: str = "") -> str:
         "| processor time each: busiest process, all, database | p50 at half load | p99 | p99.9 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for kind, agents, processes, peers in ROWS:
-        if wanted not in f"{kind} {agents} {processes} {peers}" or (peers and source is not None):
+    for kind, agents, processes, how in ROWS:
+        if wanted not in f"{kind} {agents} {processes} {how}" or (how == PEER and source is not None):
             continue
-        row = measure(kind, agents, processes, peers, total, turns, source)
+        row = measure(kind, agents, processes, how, total, turns, source)
         what = f"{kind}, {agents} agent{'s' if agents > 1 else ''}, {processes} process{'es' if processes > 1 else ''}"
-        what += ", `--peer`" if peers else ""
+        what += f", {how}" if how else ""
         costs = ", ".join(f"{one:.0f} µs" for one in (row.busiest, row.service, row.database))
         waits = " | ".join(f"{row.wait(share):.1f} ms" for share in (0.5, 0.99, 0.999))
         lines.append(f"| {what} | {row.rate:,.0f} | {costs} | {waits} |")
@@ -186,7 +191,7 @@ def main() -> None:
     options.add_argument("--write", type=Path, help="the document whose table is filled in")
     options.add_argument("--total", type=int, default=20_000, help="requests in a turn")
     options.add_argument("--turns", type=int, default=3)
-    options.add_argument("--only", default="", help="rows whose words have this, as 'PostgreSQL 64 3 True'")
+    options.add_argument("--only", default="", help="rows whose words have this, as 'PostgreSQL 64 3'")
     options.add_argument("--source", type=Path, help="the src of another version")
     chosen = options.parse_args()
     text = table(chosen.total, chosen.turns, chosen.source, chosen.only)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import sparingly as sp
 from sparingly.saving import dumps, loads
-from tests.conftest import LEARNERS, RULES
+from tests.conftest import LEARNERS, RULES, same
 
 
 def by_label(agent: sp.Agent, right: list[int]) -> tuple[int, int]:
@@ -164,3 +164,63 @@ def test_features_are_taught_by_rows():
 def test_not_for_episodes():
     with pytest.raises(sp.InvalidInput, match="whole episodes"):
         sp.Agent(sp.UCBVI(2, 2, 2), budget=1).teach(0, 1.0, 0)
+
+
+def test_a_log_whose_choices_depended_on_more_is_weighted_by_its_propensities():
+    """Half of the users are regulars, who like everything and mostly saw a: without propensities a looks better."""
+    random, n = np.random.default_rng(0), 4_000
+    regular = random.random(n) < 0.5
+    chance = np.where(regular, 0.9, 0.1)  # of a
+    shown = np.where(random.random(n) < chance, "a", "b")
+    liked = (random.random(n) < np.where(regular, 0.8, 0.1) + np.where(shown == "b", 0.1, 0.0)).astype(float)
+    propensities = np.where(shown == "a", chance, 1 - chance)
+    naive, weighted = (sp.Agent(sp.UCB1(2), budget=0, actions=["a", "b"], seed=0) for _ in range(2))
+    naive.fit(shown, liked)
+    weighted.fit(shown, liked, propensities=propensities)
+    assert naive.means[0, 0] > 0.65 and naive.means[0, 1] < 0.35
+    # The truth is 0.45 and 0.55. A mean of the weighted rows is off by at most 0.11 but for a probability of 1e-7.
+    np.testing.assert_allclose(weighted.means[0], [0.45, 0.55], atol=0.11)
+    for a, name in enumerate("ab"):
+        w, r = 1 / propensities[shown == name], liked[shown == name]
+        assert weighted.means[0, a] == pytest.approx((w * r).sum() / w.sum(), rel=1e-9)
+        assert weighted.taught[0, a] == int(w.sum() ** 2 / (w**2).sum() * (1 + 1e-12)) < naive.taught[0, a]
+    assert weighted.ledger.spent == 0
+    before = dumps(weighted)
+    for bad in ([0.5], [0.0, 1.0], [0.5, 1.5], ["x", 0.5]):
+        with pytest.raises(sp.InvalidInput, match="propensit"):
+            weighted.fit(["a", "b"], [1.0, 0.0], propensities=bad)
+    with pytest.raises(sp.InvalidInput, match="for arms"):
+        sp.Agent(sp.OFUL(2), budget=0).fit([0], [1.0], [np.eye(2)], propensities=[0.5])
+    assert dumps(weighted) == before
+
+
+@pytest.mark.parametrize("explore", ["always", "asked"])
+@pytest.mark.parametrize("learner", LEARNERS.values())
+def test_a_prior_counts_as_answers_to_the_learner_but_not_to_rules(learner, explore):
+    """Five answers of 0.4 in each cell, taught or as a prior: the same indices, but the asks of the rule."""
+    given_ = learner(2, contexts=2, prior=0.4, prior_weight=5.0)
+    taught = sp.Agent(learner(2, contexts=2), sp.ExactMatching(explore=explore), budget=20, seed=0)
+    prior = sp.Agent(given_, sp.ExactMatching(explore=explore), budget=20, seed=0)
+    for _ in range(5):
+        for u in range(2):
+            for a in range(2):
+                taught.teach(a, 0.4, context=u)
+    for agent in (prior, taught):
+        for answer in (1.0, 0.0, 1.0):
+            agent._family.count_ask(0, 1)
+            agent._family.learn((0, 1), answer)
+    np.testing.assert_allclose(prior.indices(0), taught.indices(0), rtol=1e-12)
+    np.testing.assert_allclose(prior.indices(1), taught.indices(1), rtol=1e-12)
+    assert prior.taught.sum() == 0 and np.isnan(prior.means[1]).all()
+    assert prior.decide(1).ask and not taught.decide(1).ask  # 5 asks for each of 4 cells; five lessons are enough
+    assert loads(dumps(prior)).learner == given_
+    options = {"rounds": 300, "runs": 1, "seed": 3, "checkpoints": range(1, 301)}
+    problem, budget = sp.problems.ContextualArms([[0.3, 0.5], [0.9, 0.1]]), sp.budgets.Linear(0.3)
+    runs = [sp.simulate(problem, given_, sp.BalancedMatching(), budget, path=p, **options) for p in ("fast", "agent")]
+    same(*runs)
+
+
+def test_a_prior_is_checked():
+    for wrong in ({"prior": 1.5}, {"prior": "x"}, {"prior_weight": -1.0}, {"prior_weight": np.inf}):
+        with pytest.raises(sp.InvalidInput, match="prior"):
+            sp.KLUCB(2, **wrong)

@@ -31,7 +31,8 @@ GAMES = {"StationaryUCBVI"}  # not for sp.simulate: it acts step by step
 
 ARMS = {
     "UCB1": sp.UCB1(10, scale=0.3), "MOSS": sp.MOSS(10, scale=0.3), "KLUCB": sp.KLUCB(10, scale=0.5),
-    "Thompson": sp.Thompson(10), "EpsilonGreedy": sp.EpsilonGreedy(10, scale=0.3),
+    "BettingUCB": sp.BettingUCB(10, scale=0.5), "Thompson": sp.Thompson(10),
+    "EpsilonGreedy": sp.EpsilonGreedy(10, scale=0.3),
 }  # fmt: skip
 
 

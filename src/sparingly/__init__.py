@@ -30,6 +30,7 @@ from sparingly.learners import (
     UCB1,
     UCBVI,
     ULCVI,
+    BettingUCB,
     EpsilonGreedy,
     LinTS,
     Logistic,
@@ -87,7 +88,8 @@ else:
 
 # Client and AsyncClient are not in this list: `from sparingly import *` must work without the packages that they need.
 __all__ = [
-    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BudgetWarning",
+    "KLUCB", "MOSS", "OFUL", "UCB1", "UCBVI", "ULCVI", "Agent", "Always", "BalancedMatching", "BettingUCB",
+    "BudgetWarning",
     "Conflict", "ContractBroken", "Decision", "EpisodeLearner", "EpsilonGreedy", "ExactMatching", "FeatureLearner",
     "Greedy", "InvalidInput", "Learner", "Ledger", "LinTS", "Logistic", "Matching", "MigrationWarning",
     "MissingExtra", "Never",

@@ -49,8 +49,7 @@ def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
         raise InvalidInput(
             "a table or figure of actions is for arms; for episodes look at values, visits and best_guess"
         )
-    answered = agent.answered + agent.taught
-    half = half_widths(agent, answered)
+    answered, half = agent.answered + agent.taught, half_widths(agent)
     return [
         (
             agent.context_name(u),
@@ -64,10 +63,11 @@ def cells(agent: Agent) -> list[tuple[Any, Any, float, float, int, int]]:
     ]
 
 
-def half_widths(agent: Agent, answered: NDArray[np.int64]) -> NDArray[np.float64]:
+def half_widths(agent: Agent) -> NDArray[np.float64]:
     """Half of the paper's interval for each cell, counting answers, on the agent's scale of rewards."""
     low, high = agent.rewards or (0.0, 1.0)
-    widths = [soon(cell_width)(int(n), max(agent.decisions, 1), answered.size) for n in answered.ravel()]
+    answered, rounds = agent._family.remembered()
+    widths = [soon(cell_width)(float(n), round(rounds), answered.size) for n in answered.ravel()]
     return np.reshape(widths, answered.shape) * 0.5 * (high - low)
 
 

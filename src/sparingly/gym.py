@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -287,9 +287,17 @@ def learn(
 
     if plays_by_steps(learner):
         return learn_by_steps(env, learner, rule, budget, episodes, horizon, seed, reward_range, cost, progress)
+    return _learn_by_episodes(env, learner, rule, budget, episodes, horizon, seed, reward_range, cost, progress)
+
+
+def _learn_by_episodes(
+    env: Any, learner: Any, rule: Any, budget: Any, episodes: int, horizon: int | None, seed: Any, reward_range: Any,
+    cost: float, progress: bool | None,
+) -> Learning:  # fmt: skip
+    """`learn` with a learner that plans whole episodes, and asks about them in their end."""
     if horizon is None:
         raise InvalidInput("UCBVI and ULCVI plan for episodes of a fixed length: give horizon=…")
-    made = numbered(open_env(cast(Any, env), {}))
+    made = numbered(open_env(env, {}))
     states, actions = sizes_of(made)
     episodes, H = whole(episodes, "episodes", most=10**9), whole(horizon, "horizon", most=10**6)
     low, high = _reward_range(made, reward_range)

@@ -1,5 +1,6 @@
-"""All learners of this library: for arms UCB1, MOSS, KLUCB, Thompson and EpsilonGreedy, for features OFUL,
-Logistic and LinTS, for labels Softmax, for episodes UCBVI and ULCVI, and StationaryUCBVI with one model for all steps.
+"""All learners of this library: for arms UCB1, MOSS, KLUCB, BettingUCB, Thompson and EpsilonGreedy, for features
+OFUL, Logistic and LinTS, for labels Softmax, for episodes UCBVI and ULCVI, and StationaryUCBVI with one model for all
+steps.
 
 Each setting has its own registry (`tabular/learners.py`, …). What knows learners by name is made from LEARNERS.
 """
@@ -17,6 +18,7 @@ from sparingly.linear.learners import LEARNERS as LINEAR
 from sparingly.linear.lints import LinTS
 from sparingly.linear.logistic import Logistic
 from sparingly.linear.oful import OFUL
+from sparingly.tabular.betting import BettingUCB
 from sparingly.tabular.epsilon_greedy import EpsilonGreedy
 from sparingly.tabular.klucb import KLUCB
 from sparingly.tabular.learners import LEARNERS as TABULAR
@@ -34,6 +36,7 @@ __all__ = [
     "UCB1",
     "UCBVI",
     "ULCVI",
+    "BettingUCB",
     "EpsilonGreedy",
     "LinTS",
     "Logistic",

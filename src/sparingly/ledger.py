@@ -69,7 +69,7 @@ def charge(account: Account, cost: int) -> bool:
 @inlined
 def question_of(
     round: int, asked: int, width: float, cells: int, cost: int, total_cost: int, granted: int, spent: int,
-    row: Any, step: Any, score: float, pace: Any, counts: Any,
+    row: Any, step: Any, score: float, pace: Any, counts: Any, recalled: float = -1.0,
 ) -> Question:  # fmt: skip
     """A Question from amounts in millionths, which it has as people count them too."""
     return Question(
@@ -87,6 +87,7 @@ def question_of(
         score,
         pace,
         counts,
+        recalled,
     )
 
 
@@ -95,7 +96,7 @@ def without_arrays(q: Question) -> Question:
     """The same Question without its arrays, which compiled code cannot return to Python."""
     return Question(
         q.round, q.asked, q.width, q.cost, q.total_cost, q.budget, q.spent, q.cells, q.units, q.row, None, q.score,
-        None, None,
+        None, None, q.recalled,
     )  # fmt: skip
 
 

@@ -99,6 +99,7 @@ class Question(NamedTuple):
     score: float = math.inf  #: what an ask would be worth compared with other rounds, for rules that keep a pace
     pace: Any = None  #: `rules.pacing.Pace`: what such a rule remembers
     counts: Any = None  #: (M,) of every cell, by name: cost, asked, answered; in episodes visits too
+    recalled: float = -1.0  #: n^q with its fraction, if the learner forgets (then `asked` is rounded down); else −1
 
     @property
     def setting(self) -> str:

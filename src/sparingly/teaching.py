@@ -13,7 +13,7 @@ from typing import Any, cast
 from sparingly.errors import InvalidInput
 from sparingly.naming import Names
 from sparingly.roster import locked
-from sparingly.validation import shown
+from sparingly.validation import number, shown
 
 
 class Teachable:
@@ -38,18 +38,47 @@ class Teachable:
         self._teach_all([self._lesson(action, reward, context)])
 
     @locked
-    def fit(self, actions: Sequence[Any], rewards: Sequence[Any], contexts: Sequence[Any] | None = None) -> None:
+    def fit(
+        self,
+        actions: Sequence[Any],
+        rewards: Sequence[Any],
+        contexts: Sequence[Any] | None = None,
+        propensities: Sequence[Any] | None = None,
+    ) -> None:
         """Warm start: learn from logged actions, their rewards and their contexts. It spends nothing.
 
         Columns of a data frame will do. If one row is invalid, nothing is learnt. The reward of an action in a context
-        is estimated from the rows that have both, so propensities are not needed.
+        is estimated from the rows that have both. That is right if the choices in the log depend on the context alone.
+        If they depend on more, such as on things that the agent is not told, pass the `propensities`, the probabilities
+        of the actions that were taken: for arms, rows then weigh 1/propensity.
         """
         columns = [actions, rewards] if contexts is None else [actions, rewards, contexts]
         try:
             rows = list(zip(*columns, strict=True))
+            chances = None if propensities is None else [chance for _, chance in zip(rows, propensities, strict=True)]
         except (TypeError, ValueError):
-            raise InvalidInput("actions, rewards and contexts must be lists of the same length") from None
-        self._teach_all([self._lesson(*row) for row in rows])
+            raise InvalidInput("actions, rewards, contexts and propensities must be lists of the same length") from None
+        lessons = [self._lesson(*row) for row in rows]
+        self._teach_all(lessons if chances is None else self._weighted(lessons, chances))
+
+    def _weighted(self, lessons: list[tuple[Any, float]], chances: list[Any]) -> list[tuple[Any, float]]:
+        """Lessons of equal weight that say the same as rows which weigh 1/propensity.
+
+        Of each cell the weighted mean, as often as its weights are worth: (Σ w)²/Σ w², rounded down, as is usual.
+        """
+        if self._family.setting != "tabular":
+            raise InvalidInput(f"propensities are for arms: with {type(self.learner).__name__} leave them out")
+        sums: dict[Any, list[float]] = {}
+        for (cell, reward), chance in zip(lessons, chances, strict=True):
+            weight = 1.0 / number(chance, "a propensity", least=0.0, above=True, most=1.0)
+            found = sums.setdefault(cell, [0.0, 0.0, 0.0])
+            for i, part in enumerate((weight, weight * weight, weight * reward)):
+                found[i] += part
+        made = []
+        for cell, (weights, squares, total) in sums.items():
+            worth = max(int(weights * weights / squares * (1.0 + 1e-12)), 1)
+            made += [(cell, min(total / weights, 1.0))] * worth
+        return made
 
     def _teach_all(self, lessons: list[tuple[Any, float]]) -> None:
         for ticket, reward in lessons:

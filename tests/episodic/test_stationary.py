@@ -488,6 +488,7 @@ def test_memory_grows_with_what_was_seen():
         agent.reached(s)
     assert agent._family.words.nbytes < 8_100_000
     assert agent.visits[123_456].sum() == 1
+    assert agent.best_guess().strides[0] == 0  # one row stands for all steps
 
 
 def test_views_are_in_the_order_of_states():

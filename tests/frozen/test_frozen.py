@@ -15,6 +15,7 @@ from sparingly.errors import MigrationWarning
 from sparingly.saving import dumps, loads
 from tests.frozen import trajectories as frozen
 
+LATER = {"forget": 0.0, "prior": 0.5, "prior_weight": 0.0}  # parameters of learners that came later
 MADE_BY = {(2, "always", 64), (4, "always", 64)}  # version, how it explores, the length of the checksum
 DIGESTS = json.loads(frozen.DIGESTS.read_text())
 REPLACED = sorted(frozen.SAVED.glob("*_AdaptiveMatching_*"))  # agents with a rule that is no more
@@ -55,6 +56,7 @@ def test_agents_saved_by_0_1_0_go_on_as_they_would_have(name):
     assert getattr(agent.rule, "explore", "always") == "always"
     before, now = json.loads(path.read_text()), json.loads(dumps(agent))
     for part in (before, now):
+        assert [part["learner"].pop(*later) for later in LATER.items()] == list(LATER.values())
         assert (part.pop("version"), part["rule"].pop("explore", "always"), len(part.pop("checksum"))) in MADE_BY
     without_notes(before)
     assert now == before

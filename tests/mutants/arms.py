@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "arms/mean-of-asks", CONSTANT, "tabular/round.py",
-        "estimate.average = estimate.total / answers", "estimate.average = estimate.total / max(n, 1)",
+        "estimate.average = total / answers", "estimate.average = total / max(n, 1)",
         "an ask that nobody has answered counts as an answer of 0 (E10)",
         ("properties/test_exploring.py::test_pending_asks_narrow_what_is_explored_but_not_what_is_known",),
         ("constants/arms", "corrections/e10"),
@@ -77,15 +77,15 @@ MUTANTS = (
     ),
     Mutant(
         "arms/silent-arm-played", "exploring", "tabular/round.py",
-        "if (answers == 0 and counts.asked > 0) or counts.cost < 0:\n        return -math.inf",
-        "if (answers == 0 and counts.asked > 0) or counts.cost < 0:\n        return math.inf",
+        "counts.taught == 0 and counts.asked > 0) or counts.cost < 0:\n        return -math.inf",
+        "counts.taught == 0 and counts.asked > 0) or counts.cost < 0:\n        return math.inf",
         "an arm whose asks nobody answers comes first, not last",
         (SILENT,),
     ),
     Mutant(
         "arms/no-half-answer", "exploring", "tabular/round.py",
-        "(m.estimates[cell].total + 0.5) / (answers + 1.0)",
-        "m.estimates[cell].total / max(answers, 1)",
+        "+ 0.5) / (answers + weight + 1.0)",
+        ") / max(answers + weight, 1.0)",
         "the best estimate is the mean without the half: one lucky answer beats many good ones",
         ("tabular/test_learners.py::test_estimates_by_hand",), ("ours/explore-asked",),
     ),
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "arms/score-without-visits", "pacing", "tabular/round.py",
-        "return float(overlap * m.clock[1 + u] / (n * n))", "return float(overlap / (n * n))",
+        "return float(overlap * visits_of(m, u) / (n * n))", "return float(overlap / (n * n))",
         "a context that comes often is worth no more asks than a rare one",
         ("tabular/test_learners.py::test_scores_by_hand",), ("ours/balanced-arms", "ours/balanced-starves-not"),
     ),

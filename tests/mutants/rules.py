@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "balanced/b0-without-rho", CONSTANT, "rules/balanced.py",
-        "math.ceil(units.total_cost / rule.reserve) if", "units.total_cost if",
+        "math.ceil(total / rule.reserve) if", "total if",
         "B₀ = C in place of C/ρ",
         ATTACKS, ("ours/balanced-arms",),
     ),

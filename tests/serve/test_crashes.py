@@ -28,7 +28,7 @@ from tests.serve.crashing import Acknowledged, Life, Nursery, WritingClient, nur
 from tests.serve.postgres import postgres
 
 __all__ = ["postgres"]  # a fixture
-KILLS = int(os.environ.get("SPARINGLY_KILLS", "200"))
+KILLS = int(os.environ.get("SPARINGLY_KILLS", "100"))
 WRITERS = 4
 # Both want to ask every time: the budget alone stops them, and it is always nearly exhausted. Leases are so short that
 # many expire while the service is dead.

@@ -10,17 +10,16 @@ import pytest
 
 from sparingly import reasons
 from sparingly.serve import contract, explanations
-from sparingly.serve.changes import stored_body
-from sparingly.serve.factory import make_agent
+from sparingly.serve.factory import make_agent, read_body
 
 
 @pytest.mark.parametrize(("rule", "explores"), [("ExactMatching", "always"), ("Always", "always"), ("Greedy", None)])
 def test_agents_of_0_1_0_go_on_exploring_in_every_round(rule, explores):
     text = f'{{"learner": {{"type": "UCB1", "ties": "first"}}, "actions": ["a", "b"], "rule": {{"type": "{rule}"}}}}'
-    assert getattr(stored_body(text).rule, "explore", None) == explores
+    assert getattr(read_body(text).rule, "explore", None) == explores
     now = msgspec.json.encode(msgspec.json.decode(text, type=contract.AgentBody)).decode()
-    assert getattr(stored_body(now).rule, "explore", None) == (explores and "asked")
-    assert make_agent(stored_body(text)).rule.explore == "always"
+    assert getattr(read_body(now).rule, "explore", None) == (explores and "asked")
+    assert make_agent(read_body(text)).rule.explore == "always"
 
 
 def test_every_reason_can_be_stored_and_said():

@@ -44,6 +44,18 @@ FORMULAS: Mapping[str, Formulas] = {
             r"\text{kl}(p, q) = p\log\frac{p}{q} + (1-p)\log\frac{1-p}{1-q}",
         ),
     ),
+    "BettingUCB": (
+        (
+            "It plays the action with the largest mean that its answers do not rule out, at all times at once:",
+            r"\text{index}(a) = \max\left\{q \ge \bar r(a) :"
+            r" n(a)\,\text{kl}(\bar r(a), q) \le \text{scale}^2\,\log\frac{2 M \sqrt{n(a)}}{\delta}\right\}",
+        ),
+        (
+            "The true mean is ever ruled out with a probability of at most δ: the capital of a bet seldom grows,",
+            r"\int \prod_i \left(\frac{q}{m}\right)^{R_i}\left(\frac{1-q}{1-m}\right)^{1-R_i} dB(q)"
+            r" \ge \frac{e^{n\,\text{kl}(\bar r, m)}}{2\sqrt{n}}",
+        ),
+    ),
     "Thompson": (
         (
             "It draws a mean for each action from its posterior, and plays the action with the largest:",

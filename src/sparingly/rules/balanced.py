@@ -34,9 +34,14 @@ def reserve_of(granted: int, share: float, nothing: int) -> int:
 @inlined
 def cells_reserve(rule: BalancedMatching, question: Question) -> int:
     """M(B) with cells: B₀ = C/ρ, what it takes to reserve one ask about every cell."""
-    units = question.units
-    nothing = math.ceil(units.total_cost / rule.reserve) if rule.reserve > 0.0 else 0
-    return reserve_of(units.granted, rule.reserve, nothing)
+    return reserve_for_cells(rule, question.units.granted, question.units.total_cost)
+
+
+@inlined
+def reserve_for_cells(rule: BalancedMatching, granted: int, total: int) -> int:
+    """M of a budget, with cells that cost so much in all."""
+    nothing = math.ceil(total / rule.reserve) if rule.reserve > 0.0 else 0
+    return reserve_of(granted, rule.reserve, nothing)
 
 
 @inlined
@@ -82,10 +87,28 @@ def reason_for_cell(rule: BalancedMatching, question: Question) -> int:
     units = question.units
     if units.granted >= UNLIMITED or units.cost == 0:
         return ASKED
+    if question.recalled >= 0.0:
+        return reason_for_faded(rule, question)
     if question.asked < kappa_now(rule, question):
         return RESERVED
     free = units.granted + question.pace.state[0].ahead - cells_reserve(rule, question)
     reason = reason_to_spend(question, free, free_left(rule, question), rounds_left(rule, question), PATIENCE)
+    return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
+
+
+@apart
+def reason_for_faded(rule: BalancedMatching, question: Question) -> int:
+    """The same with a learner that forgets, where Φ, what is remembered of the budget, takes the place of B.
+
+    The reserve pays while (n^q + 1)·C ≤ M(Φ). An ask from the free part has to leave M(Φ) of what is left.
+    """
+    units, pace = question.units, question.pace.state[0]
+    whole = units.granted + math.ceil((question.recalled - question.asked) * units.total_cost)  # Φ
+    reserve = reserve_for_cells(rule, whole, units.total_cost)
+    if (question.recalled + 1.0) * units.total_cost <= reserve:
+        return RESERVED
+    left, free = units.granted - units.spent, units.granted + pace.ahead - reserve
+    reason = reason_to_spend(question, free, left - reserve, rounds_left(rule, question), PATIENCE)
     return WAITING if reason == FREE and question.asked >= fair_limit(question) else reason
 
 

@@ -21,24 +21,34 @@ def estimate_actions(live: LiveAgent, context: str | int | None) -> Estimates:
     contexts = live.body.contexts
     u = live.context_index(context if context is not None or contexts is None else 0)
     place = None if contexts is None else contexts[u]
-    columns = (live.agent.asked[u].tolist(), live.agent.answered[u].tolist(), live.agent.means[u].tolist())
+    known, lived = live.agent._family.remembered()
+    columns = (
+        live.agent.asked[u].tolist(),
+        live.agent.answered[u].tolist(),
+        live.agent.means[u].tolist(),
+        known[u].tolist(),
+    )
     retired, gone = live.roster.retired_actions, live.roster.retired_contexts
     listed = [
-        _of_arm(live, place, a, *numbers) for a, numbers in enumerate(zip(*columns, strict=True)) if a not in retired
+        _of_arm(live, place, a, round(lived), *numbers)
+        for a, numbers in enumerate(zip(*columns, strict=True))
+        if a not in retired
     ]
     still = None if contexts is None else [name for place, name in enumerate(contexts) if place not in gone]
     return Estimates(listed, threshold(live), still)
 
 
-def _of_arm(live: LiveAgent, place: str | None, action: int, asked: int, answered: int, mean: float) -> Estimate:
+def _of_arm(
+    live: LiveAgent, place: str | None, action: int, t: int, asked: int, answered: int, mean: float, known: float
+) -> Estimate:
     """The mean reward of an action with the paper's interval around it, on the agent's scale of rewards."""
-    body, t, cell_width = live.body, max(live.agent.decisions, 1), soon(rounds.cell_width)  # nobody waits for it
+    body, cell_width = live.body, soon(rounds.cell_width)  # nobody waits for it
     cells = len(body.actions or []) * len(body.contexts or [""])
-    name, width = live.action_name(action), float(cell_width(asked, t, cells))
+    name, width = live.action_name(action), float(cell_width(float(asked), t, cells))
     if answered == 0:
         return Estimate(name, place, None, None, None, asked, 0, width)
     low, span = body.rewards.low, body.rewards.high - body.rewards.low
-    half = 0.5 * cell_width(answered, t, cells)
+    half = 0.5 * cell_width(known, t, cells)
     middle, bottom, top = (low + span * at for at in (mean, max(mean - half, 0.0), min(mean + half, 1.0)))
     return Estimate(name, place, middle, bottom, top, asked, answered, width)
 

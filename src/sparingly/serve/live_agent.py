@@ -168,7 +168,8 @@ class LiveAgent:
         )  # fmt: skip
         if ask:
             note = self.agent.set_aside(decision.id)
-            record.gain = note if status == "held" and note else None
+            needed = status == "held" or getattr(self.agent.learner, "forget", 0.0) > 0.0  # a late answer has an age
+            record.gain = note if needed and note else None
         self._new[record.event_id] = self._sealed(record)
         return record
 

@@ -99,6 +99,10 @@ def laid_out_anew(old: Memory, pair: Pair, learner: Any, cells: Cells) -> Words:
     for name in ("asked", "answered", "taught"):
         grown(m.counts[name], cells)[: size[0], : size[1]] = old.counts[name].reshape(size)
     grown(m.estimates["total"], cells)[: size[0], : size[1]] = old.estimates["total"].reshape(size)
+    if m.faded.size:
+        for name in m.faded.dtype.names:
+            grown(m.faded[name], cells)[: size[0], : size[1]] = old.faded[name].reshape(size)
+        m.visits[: size[0]] = old.visits
     m.counts["cost"] = cells.costs.ravel()
     if m.reservoir.since.size == old.reservoir.since.size:  # with another rule there are no past policies yet
         m.reservoir.seen[:], m.reservoir.since[:] = old.reservoir.seen, old.reservoir.since

@@ -26,7 +26,9 @@ def index(learner: EpsilonGreedy, estimate: Any, level: float) -> float:
 
 @apart
 def bounds(learner: EpsilonGreedy, estimate: Any, level: float) -> tuple[float, float]:
-    """UCB1's interval."""
+    """UCB1's interval; of an arm that was never tried, everything."""
+    if estimate.average == math.inf:
+        return -math.inf, math.inf
     return float(estimate.average - level * estimate.shrink), float(estimate.average + level * estimate.shrink)
 
 

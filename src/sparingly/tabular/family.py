@@ -28,6 +28,7 @@ from sparingly.randomness import keys
 from sparingly.rules.dispatch import NO_REASON
 from sparingly.tabular import round as rounds
 from sparingly.tabular.changes import Cells, laid_out_anew, price_in_cells, resized
+from sparingly.tabular.forgetting import fits
 from sparingly.tabular.learner import TabularLearner, full_costs
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Words, open_memory, remember
@@ -42,6 +43,14 @@ def make_memory(pair: Pair, learner: Any, costs: Floats, key: np.uint64) -> Word
     words = remember(pair, learner, costs, key)
     pair.code(rounds.refresh_all)(words, pair.own)
     return words
+
+
+FADING = ("faded", "visits", "purse")  # what an agent remembers beyond, if its learner forgets
+
+
+def dated(ticket: tuple[int, ...]) -> tuple[int, int, int]:
+    """The context, the action and the round of an ask; the round is −1 where nothing is forgotten."""
+    return ticket[0], ticket[1], ticket[2] if len(ticket) > 2 else -1
 
 
 class TabularFamily(CellFamily):
@@ -127,6 +136,7 @@ class TabularFamily(CellFamily):
     def attach(self) -> None:
         """Name the parts of the memory, and bind the steps of a round to it."""
         super().attach()
+        self.forgets = bool(self.memory.head["forgets"][0])
         if self.memory.before.size:
             cells = self.cells
             self.retired = {what: frozenset(np.flatnonzero(~cells.live(what)).tolist()) for what in self.retired}
@@ -156,7 +166,11 @@ class TabularFamily(CellFamily):
         if self.by_steps:
             return self._play(context) if self.python is None else self.whole_or_not_at_all(self._play, context)
         action, ask, width, threshold, why = self._decide(self.words, self.own, context)
-        return action, ask, width, threshold, why, (context, action)
+        return action, ask, width, threshold, why, self._ticket(context, action)
+
+    def _ticket(self, context: int, action: int) -> tuple[int, ...]:
+        """What the answer to an ask of this round needs: its cell and, if the learner forgets, the round."""
+        return (context, action, int(self.memory.clock[0])) if self.forgets else (context, action)
 
     def _play(self, u: int) -> Outcome:
         plain, first = self.plain, u * self.shape[1]
@@ -178,7 +192,14 @@ class TabularFamily(CellFamily):
         counts = self.memory.counts[first + a]
         known = bool(counts["answered"] + counts["taught"] > 0)
         why = rounds.explain(self.pair.slots > 0, self.pair.exploits, known, reason, ending)
-        return int(a), bool(ending == rounds.ANSWERABLE), float(width), float(threshold), int(why), (u, int(a))
+        return (
+            int(a),
+            bool(ending == rounds.ANSWERABLE),
+            float(width),
+            float(threshold),
+            int(why),
+            self._ticket(u, int(a)),
+        )
 
     def _instead(self, plain: PlainLearner, u: int, a: int) -> int:
         """What a learner in plain Python does where nothing is asked: Greedy's past, its `exploit`, or a itself."""
@@ -193,17 +214,20 @@ class TabularFamily(CellFamily):
     def _action(self, plain: PlainLearner, state: Any, u: int, t: int) -> int:
         return self.check_choice(plain.learner.choose(state, u, t, plain.random), self.shape[1], "an arm")
 
-    def count_ask(self, context: int, action: int) -> tuple[int, int]:
+    def count_ask(self, context: int, action: int) -> tuple[int, ...]:
         """Count an ask that was decided elsewhere; its ticket."""
         self.pair.code(rounds.count_ask)(self.words, self.own, context, action)
-        return context, action
+        return self._ticket(context, action)
 
-    def take_back(self, ticket: tuple[int, int]) -> None:
+    def take_back(self, ticket: tuple[int, ...]) -> None:
         """Undo an ask that nobody has seen."""
-        self.pair.code(rounds.take_back)(self.words, self.own, *ticket)
+        self.pair.code(rounds.take_back)(self.words, self.own, *dated(ticket))
 
-    def learn(self, ticket: tuple[int, int], reward: float) -> None:
+    def learn(self, ticket: tuple[int, ...], reward: float) -> None:
         """Take in one answer."""
+        if self.forgets:
+            self.pair.code(rounds.learn_late)(self.words, self.own, *dated(ticket), reward)
+            return
         if self.plain is not None:
             self.plain.learner.learn(self.plain.state, *ticket, reward)
         self._learn(self.words, self.own, *ticket, reward)
@@ -214,15 +238,15 @@ class TabularFamily(CellFamily):
             raise InvalidInput(f"action must be a whole number in 0 … {self.shape[1] - 1}, not {action!r}")
         return context, int(action)
 
-    def others(self, ticket: tuple[int, int]) -> list[tuple[int, int]]:
+    def others(self, ticket: tuple[int, ...]) -> list[tuple[int, ...]]:
         """What `teach` takes for each action where a decision was made, in order."""
-        return [(ticket[0], a) for a in range(self.shape[1])]
+        return [(ticket[0], a, *ticket[2:]) for a in range(self.shape[1])]
 
-    def teach(self, lesson: tuple[int, int], reward: float) -> None:
+    def teach(self, lesson: tuple[int, ...], reward: float) -> None:
         """Take in an answer that came without an ask."""
         if self.plain is not None:
             self.plain.learner.learn(self.plain.state, *lesson, reward)
-        self.pair.code(rounds.teach)(self.words, self.own, *lesson, reward)
+        self.pair.code(rounds.teach)(self.words, self.own, *dated(lesson), reward)
 
     def _tries(self, cell: int) -> int:
         counts = self.memory.counts[cell]
@@ -243,11 +267,20 @@ class TabularFamily(CellFamily):
         return self.counted("taught")
 
     def means(self) -> Floats:
-        """The mean answer of each cell, (S, A); NaN where there is none."""
+        """The mean answer of each cell, (S, A), later ones weighing more if it forgets; NaN where there is none."""
         counts, total = self.memory.counts, self.memory.estimates["total"]
-        answered = counts["answered"] + counts["taught"]
+        answered = self.memory.faded["heard"] if self.forgets else counts["answered"] + counts["taught"]
         means: Floats = np.divide(total, answered, out=np.full(total.shape, np.nan), where=answered > 0)
         return means.reshape(self.shape)
+
+    def remembered(self) -> tuple[Floats, float]:
+        """How many answers of each cell are remembered, (S, A), and how many rounds: all, unless it forgets."""
+        m, now = self.memory, float(max(self.made[0], 1))
+        if not self.forgets:
+            return (m.counts["answered"] + m.counts["taught"]).reshape(self.shape).astype(np.float64), now
+        fading = float(m.head["fading"][0])
+        weights = np.exp(fading * (m.clock[0] - m.faded["since"]))
+        return (m.faded["heard"] * weights).reshape(self.shape), math.expm1(fading * now) / math.expm1(fading)
 
     def indices(self, context: int | None = None) -> Floats:
         """The learner's index of each arm (A,), as the next decision in this context will compare them."""
@@ -276,10 +309,12 @@ class TabularFamily(CellFamily):
         policies, cells = m.reservoir.policies.view(np.float64), ESTIMATE_WORDS * m.counts.size
         taught = {"taught": m.counts["taught"].copy()} if m.counts["taught"].any() else {}
         changed = {"before": m.before, "sunk": int(m.shares["sunk"][0])} if m.before.size else {}
+        faded = {name: as_integers(getattr(m, name)) for name in FADING} if self.forgets else {}
         return (
             saved_pace(self.pair, m.pace)
             | changed
             | taught
+            | faded
             | {
                 "account": m.account.view(np.int64),
                 "random": m.random,
@@ -309,6 +344,8 @@ class TabularFamily(CellFamily):
         if "taught" in parts:
             fill(m.counts["taught"], parts["taught"])
         fill(m.estimates["total"], parts["total"])
+        for name in FADING if self.forgets else ():
+            fill(as_integers(getattr(m, name)), parts[name])
         cells, policies = ESTIMATE_WORDS * m.counts.size, m.reservoir.policies.view(np.float64)
         fill_rows(policies[:, :cells], parts["past"], -1, ESTIMATE_WORDS)
         fill_rows(policies[:, cells:], parts["past_level"], -1)
@@ -318,20 +355,25 @@ class TabularFamily(CellFamily):
         if self.python is not None:
             self.python.restore(parts["custom"])
 
-    def note_of(self, ticket: tuple[int, int]) -> float:
-        """What is not known of a ticket from its context and its action: nothing."""
-        return 0.0
+    def note_of(self, ticket: tuple[int, ...]) -> float:
+        """What is not known of a ticket from its context and its action: its round, if the learner forgets."""
+        return float(ticket[2]) if self.forgets else 0.0
 
-    def ticket_of(self, context: int, action: int, note: float) -> tuple[int, int]:
+    def ticket_of(self, context: int, action: int, note: float) -> tuple[int, ...]:
         """The ticket of an ask about this action."""
-        return context, action
+        return (context, action, int(note)) if self.forgets else (context, action)
 
     def check_sums(self, tickets: list[Any] | None) -> None:
         """Refuse counts and a ledger that do not add up with what is awaited."""
-        for u, a in tickets or ():
+        for ticket in tickets or ():
+            u, a, since = dated(ticket)
             if not (0 <= u < self.shape[0] and 0 <= a < self.shape[1]):
                 raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), which does not exist")
-        cells = None if tickets is None else [u * self.shape[1] + a for u, a in tickets]
+            if len(ticket) != 2 + self.forgets or since > self.memory.clock[0]:
+                raise UnreadableFile(f"an answer is awaited for cell ({u}, {a}), but not from a round that was played")
+        if self.forgets and not fits(self.memory):
+            raise UnreadableFile("what is remembered does not add up with what was asked and answered")
+        cells = None if tickets is None else [ticket[0] * self.shape[1] + ticket[1] for ticket in tickets]
         self.check_counts(cells, self.prices.ravel())
         m, live = self.memory, self.memory.counts["cost"] >= 0
         if m.before.size and self.account[0].granted < UNLIMITED:

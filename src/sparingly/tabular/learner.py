@@ -32,7 +32,9 @@ ESTIMATE = record(  # of one cell, as its index needs it; n counts its answers o
 
 PARAMETERS = """`costs` is what asking costs, per arm (A,) or per cell (S, A); None: 1 each. `scale` multiplies the
 bonus (1 is the paper's, 0.1 to 0.3 serves practice) and never touches the budget. `ties` is "random" or "first":
-equal indices are drawn from, or the lowest number wins."""
+equal indices are drawn from, or the lowest number wins. `forget` is for worlds that change: the share of what is known
+that is forgotten in each round of the agent, so that 0.001 remembers about a thousand rounds; 0 forgets nothing.
+`prior_weight` answers of `prior` count as if every cell had had them: a first guess, which rules do not count."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class TabularLearner(Parametric):
     per_context: ClassVar[bool] = False  # whether `rounds` counts those of the context, rather than all
     hopeful: ClassVar[bool] = True  # whether its average has one answer more, a 1, where a rule explores by asks
     straight: ClassVar[bool] = False  # whether the index is a linear function of the level
+    answers_only: ClassVar[bool] = (
+        False  # whether `offset` gets the count of answers also where a rule explores by asks
+    )
 
     arms: int
     contexts: int = 1
@@ -73,6 +78,9 @@ class TabularLearner(Parametric):
     costs: Any = None
     scale: float = 1.0
     ties: str = "random"
+    forget: float = 0.0
+    prior: float = 0.5
+    prior_weight: float = 0.0
 
     def __init_subclass__(cls, **functions: Callable[..., Any]) -> None:
         super().__init_subclass__()
@@ -85,6 +93,9 @@ class TabularLearner(Parametric):
             object.__setattr__(self, name, whole(getattr(self, name), name))
         check_scale(self.scale)
         choice(self.ties, "ties", TIES)
+        check_forget(self.forget)
+        number(self.prior, "prior, what an arm is thought to be worth,", least=0.0, most=1.0)
+        number(self.prior_weight, "prior_weight, a number of answers,", least=0.0, most=1e9)
         if self.costs is not None:
             table_of_costs = full_costs(self.costs, self.contexts, self.arms)
             object.__setattr__(self, "costs", tuple(map(tuple, table_of_costs.tolist())))
@@ -108,3 +119,9 @@ def check_scale(scale: Any) -> None:
     """A factor of the exploration bonus; squares of it must neither vanish nor overflow."""
     if number(scale, "scale", least=0.0, most=1e100) < 1e-100 and scale != 0:
         raise InvalidInput(f"scale must be 0 or at least 1e-100, not {scale!r}")
+
+
+def check_forget(forget: Any) -> None:
+    """The share of what is known that is forgotten in each round."""
+    if 0.0 < number(forget, "forget", least=0.0, most=0.5) < 1e-6:
+        raise InvalidInput(f"forget must be 0 or at least 1e-6, not {forget!r}: 1/forget rounds are remembered")

@@ -8,6 +8,7 @@ from sparingly.tabular.learner import TabularLearner
 from sparingly.tabular.ucb1 import UCB1 as UCB1
 from sparingly.tabular.moss import MOSS as MOSS
 from sparingly.tabular.klucb import KLUCB as KLUCB
+from sparingly.tabular.betting import BettingUCB as BettingUCB
 from sparingly.tabular.thompson import Thompson as Thompson
 from sparingly.tabular.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 # isort: on

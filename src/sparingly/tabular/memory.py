@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,12 @@ HEAD = record(  # the sizes, what kind of learner and rule, and what is fixed fo
     hopeful=np.int64,  # 1 if an average has one answer more, a 1
     bounded=np.int64,  # 1 if the learner names an interval of its own
     samples=np.int64,  # 1 if the learner chooses at random
+    answers_only=np.int64,  # 1 if its offset is of answers, not of asks
     unknown=np.float64,  # the average of an arm without answers
+    guess=np.float64,  # the prior: what an arm is thought to be worth,
+    weight=np.float64,  # and as how many answers that counts
+    forgets=np.int64,  # 1 if the learner forgets
+    fading=np.float64,  # log(1 − forget)
     total_cost=np.int64,  # C, in millionths
     changed=np.int64,  # 1 once actions or contexts were added or retired
     decisions=np.int64,  # made so far
@@ -51,6 +57,18 @@ SHARES = record(  # of the budget, once actions or contexts were added or retire
     paid=np.int64,  # Σ c·max(n⁰, floor) over them: what that takes
     under=np.int64,  # Σ c over those with n⁰ ≤ floor: what one more ask about each of them takes
     next=np.int64,  # the least n⁰ above the floor; FAR if there is none
+)
+FADED = record(  # of one cell, if the learner forgets: sums in which older rounds weigh less, as of round `since`
+    asked=np.float64,  # asks
+    heard=np.float64,  # answers, with and without an ask
+    taught=np.float64,  # answers that came without an ask
+    since=np.int64,
+)
+VISITS = record(rounds=np.float64, since=np.int64)  # of one context, if the learner forgets
+PURSE = record(  # if the learner forgets: see forgetting.py
+    costs=np.float64,  # Σ c·n^q over the live cells, in millionths, as of round `since`
+    since=np.int64,
+    uneven=np.int64,  # 1 if cells may be ahead of the others
 )
 FAR = 2**62
 ESTIMATE_WORDS = ESTIMATE.itemsize // 8
@@ -73,6 +91,9 @@ class Memory(NamedTuple):
     counts: Annotated[Any, COUNTS, "cells"]
     shares: Annotated[Any, SHARES, "changed"]  # (1,) once cells were added or retired, (0,) before
     before: Annotated[Integers, np.int64, "cells * changed"]  # n⁰, the asks up to the last such change; (0,) before
+    faded: Annotated[Any, FADED, "cells * forgets"]
+    visits: Annotated[Any, VISITS, "contexts * forgets"]
+    purse: Annotated[Any, PURSE, "forgets"]
     estimates: Annotated[Any, ESTIMATE, "cells"]
     levels: Annotated[Floats, np.float64, "contexts"]  # of the policy that was kept last
     policy: Annotated[Words, Over("estimates"), np.int64, "kept"]  # estimates and levels: what Greedy keeps
@@ -89,8 +110,8 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
     `changed`: with room for what is remembered once cells were added or retired.
     """
     contexts, arms = costs.shape
-    units = cost_in_units(costs).ravel()
     known: Any = TabularLearner(arms, contexts) if pair.python_learner else learner
+    units = cost_in_units(costs).ravel()
     hopeful = pair.exploits and known.hopeful  # who explores by asks tries every arm first
     head = pair.head(
         HEAD, pair.learner_numbers, known.ties, contexts=contexts, arms=arms, live=arms,
@@ -98,6 +119,8 @@ def remember(pair: Pair, learner: Any, costs: Floats, key: np.uint64, changed: b
         per_context=known.per_context, straight=known.straight, hopeful=hopeful,
         bounded="bounds" in known.functions, samples="sample" in known.functions,
         unknown=max(known.unknown, 1.0) if hopeful else known.unknown, total_cost=units.sum(), changed=changed,
+        answers_only=known.answers_only, guess=known.prior, weight=known.prior_weight, forgets=known.forget > 0.0,
+        fading=math.log1p(-known.forget),
     )  # fmt: skip
     words = blank(head)
     memory = open_memory(words, None)

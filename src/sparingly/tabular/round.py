@@ -27,6 +27,17 @@ from sparingly.rules.dispatch import (
 )
 from sparingly.rules.greedy import draw_slot, offer, store
 from sparingly.rules.pacing import UNKNOWN, take_score
+from sparingly.tabular.forgetting import (
+    add_answer,
+    add_ask,
+    budget_remembered,
+    drop_ask,
+    faded,
+    pass_rounds,
+    rounds_remembered,
+    sum_up_costs,
+    visits_remembered,
+)
 from sparingly.tabular.learner import ESTIMATE
 from sparingly.tabular.learners import LEARNERS
 from sparingly.tabular.memory import ESTIMATE_WORDS, Floats, Memory, Words, look
@@ -48,7 +59,7 @@ limit_of = ladder("limit", RULES, kinds_for(RULES, "limit", "tabular", NO_LIMIT)
 
 
 @compiled
-def cell_width(asked: int, rounds: int, cells: int) -> float:
+def cell_width(asked: float, rounds: int, cells: int) -> float:
     """CI_t = 2 b^r = sqrt(6 log(Mt)/(n^q ∨ 1)) (E3)."""
     return math.sqrt(6.0 * math.log(max(cells * rounds, 2)) / max(asked, 1))
 
@@ -62,24 +73,45 @@ def width_at(limit: int, rounds: int, cells: int) -> float:
 
 
 @inlined
+def forgets(m: Memory) -> bool:
+    """Whether the learner forgets."""
+    return bool(m.head[0].forgets)
+
+
+@inlined
+def sums_of(m: Memory, cell: int) -> tuple[float, float, float]:
+    """What is known of a cell: the sum of its answers, how many they are, and how often it was tried.
+
+    A cell is tried by an ask, and by an answer that comes without one. With a learner that forgets, older rounds weigh
+    less in all three.
+    """
+    if forgets(m):
+        return faded(m, cell)
+    counts = m.counts[cell]
+    answers, tries = counts.answered + counts.taught, counts.asked + counts.taught
+    return m.estimates[cell].total, float(answers), float(tries)
+
+
+@inlined
 def refresh(m: Memory, cell: int) -> None:
     """Bring the derived numbers of one cell in line with its answers, and with its asks.
 
     Where a rule exploits, exploration shrinks with asks: one that nobody answers does not stay promising for ever.
     """
     counts, estimate, head = m.counts[cell], m.estimates[cell], m.head[0]
-    answers = counts.answered + counts.taught
-    n = counts.asked + counts.taught if head.exploits else answers
+    total, heard, tries = sums_of(m, cell)
+    answers, n = heard + head.weight, (tries if head.exploits else heard) + head.weight
+    total += head.weight * head.guess
     if counts.cost < 0:
         estimate.average = -math.inf  # a cell that was retired is never the best
     elif answers > 0:
-        estimate.average = estimate.total / answers  # E10: the mean of the answers so far
+        estimate.average = total / answers  # E10: the mean of the answers so far
     else:
         estimate.average = head.unknown if n == 0 else 0.0
     if head.hopeful and n > 0 and counts.cost >= 0:
         estimate.average += (1.0 - estimate.average) / (n + 1)  # as if one answer more had been a 1
     estimate.shrink = 1.0 / math.sqrt(max(n, 1))
-    estimate.offset = offset_of(m.own, head.learner, m.learner, n)
+    estimate.offset = offset_of(m.own, head.learner, m.learner, heard if head.answers_only else n)
 
 
 @compiled
@@ -99,8 +131,22 @@ def derive(m: Memory) -> None:
 
 @inlined
 def age(m: Memory, u: int) -> int:
-    """The learner's clock in context u."""
+    """The learner's clock in context u; the rounds that it remembers, if it forgets."""
+    if forgets(m):
+        return max(int(visits_remembered(m, u) + 0.5), 1) if m.head[0].per_context else rounds_remembered(m)
     return int(m.clock[1 + u] if m.head[0].per_context else m.clock[0])
+
+
+@inlined
+def rounds_lived(m: Memory) -> int:
+    """t, as widths count it: the rounds that the learner has lived through and not forgotten."""
+    return rounds_remembered(m) if forgets(m) else int(m.clock[0])
+
+
+@inlined
+def visits_of(m: Memory, u: int) -> float:
+    """v_u: how often a context came, as far as that is not forgotten."""
+    return visits_remembered(m, u) if forgets(m) else float(m.clock[1 + u])
 
 
 @inlined
@@ -156,6 +202,8 @@ def draw_choice(m: Memory, estimates: Any, first: int, level: float) -> int:
 def keep_policy(m: Memory) -> None:
     """Offer the learner's policy of this round to Greedy's reservoir."""
     if offer(m.reservoir, m.random):
+        if forgets(m):
+            refresh_cells(m, 0, m.counts.size)
         for u in range(m.levels.size):
             m.levels[u] = level_at(m, max(age(m, u), 1))
         store(m.reservoir, m.policy)
@@ -177,17 +225,28 @@ def tick(m: Memory, u: int, rounds: int) -> None:
     """Let the learner live through `rounds` more rounds (negative: take them back) in context u."""
     m.clock[0] += rounds
     m.clock[1 + u] += rounds
+    if forgets(m):
+        pass_rounds(m, u, rounds)
+
+
+@apart
+def refresh_cells(m: Memory, first: int, count: int) -> None:
+    """Bring the derived numbers of some cells in line with this round: with a learner that forgets they change."""
+    for cell in range(first, first + count):
+        refresh(m, cell)
 
 
 @inlined
 def propose(m: Memory, u: int) -> int:
     """Start a round: the clock ticks, the learner names its action (Algorithm 2, lines 3–4)."""
     tick(m, u, 1)
+    if forgets(m):
+        refresh_cells(m, u * m.head[0].arms, m.head[0].arms)
     level = level_at(m, age(m, u))
     a = choose(m, m.estimates, u * m.head[0].arms, level)
     if m.pace.scores.size > 0:
         take_score(m.pace, score(m, u, a, level))
-        m.pace.state[0].visits = m.clock[1 + u] / m.head[0].live
+        m.pace.state[0].visits = visits_of(m, u) / m.head[0].live
     return a
 
 
@@ -204,9 +263,9 @@ def interval(m: Memory, estimate: Any, level: float) -> tuple[float, float]:
 
 
 @inlined
-def tries_of(m: Memory, cell: int) -> int:
+def tries_of(m: Memory, cell: int) -> float:
     """n^q as rules and exploration count it: the asks about a cell, and the answers that came without one."""
-    return int(m.counts[cell].asked + m.counts[cell].taught)
+    return sums_of(m, cell)[2]
 
 
 @inlined
@@ -231,7 +290,7 @@ def score(m: Memory, u: int, a: int, level: float) -> float:
     if tries > 0 and m.estimates[first + a].average < math.inf:
         overlap = min(rival - interval(m, m.estimates[first + a], level)[0], overlap)
     n = tries + 1.0
-    return float(overlap * m.clock[1 + u] / (n * n))
+    return float(overlap * visits_of(m, u) / (n * n))
 
 
 @inlined
@@ -245,12 +304,21 @@ def question_about(m: Memory, cell: int) -> Question:
     """What the rule may know about a cell in this round."""
     cost, total = price_of(m.counts[cell].cost), m.head[0].total_cost
     granted, spent = m.account[0].granted, m.account[0].spent
-    if m.before.size > 0 and granted < UNLIMITED:
+    tries, rounds, cells = tries_of(m, cell), m.clock[0], m.counts.size
+    asked, recalled = int(tries), -1.0
+    if granted < UNLIMITED and forgets(m):
+        left, whole, recalled = granted - spent, budget_remembered(m), tries
+        m.pace.state[0].ahead = granted
+        granted = max(whole - math.ceil((tries - asked) * total), 0)
+        m.pace.state[0].ahead -= granted
+        spent = granted - left
+    elif granted < UNLIMITED and m.before.size > 0:
         left, granted = granted - spent, budget_in_shares(m)
         spent = granted - left
-    asked, rounds, cells = tries_of(m, cell), m.clock[0], m.counts.size
-    width, score = cell_width(asked, rounds, cells), m.pace.state[0].score
-    return question_of(rounds, asked, width, cells, cost, total, granted, spent, None, None, score, m.pace, m.counts)
+    width, score = cell_width(tries, rounds_lived(m), cells), m.pace.state[0].score
+    return question_of(
+        rounds, asked, width, cells, cost, total, granted, spent, None, None, score, m.pace, m.counts, recalled
+    )
 
 
 @inlined
@@ -267,10 +335,11 @@ def estimate_of(m: Memory, cell: int) -> float:
     bad. An arm whose asks nobody has answered comes last.
     """
     counts = m.counts[cell]
-    answers = counts.answered + counts.taught
-    if (answers == 0 and counts.asked > 0) or counts.cost < 0:
+    if (counts.answered + counts.taught == 0 and counts.asked > 0) or counts.cost < 0:
         return -math.inf
-    return float((m.estimates[cell].total + 0.5) / (answers + 1.0))
+    total, answers, _ = sums_of(m, cell)
+    weight = m.head[0].weight
+    return float((total + weight * m.head[0].guess + 0.5) / (answers + weight + 1.0))
 
 
 @apart
@@ -299,7 +368,10 @@ def best_estimate(m: Memory, u: int, a: int) -> int:
 @inlined
 def charge_for(m: Memory, cell: int, wanted: bool) -> int:
     """Charge the ledger if the rule wants to ask, and count the ask: how the round ends."""
-    return charge_cell(m, m.counts[cell], wanted)
+    ending = charge_cell(m, m.counts[cell], wanted)
+    if ending == ANSWERABLE and forgets(m):
+        add_ask(m, cell, m.counts[cell].cost)
+    return ending
 
 
 @inlined
@@ -345,9 +417,18 @@ def play_round(m: Memory, u: int) -> tuple[int, int]:
 
 @inlined
 def take_answer(m: Memory, cell: int, reward: float) -> None:
-    """Count one answer of a cell."""
+    """Count one answer of a cell, of this round."""
     m.counts[cell].answered += 1
-    m.estimates[cell].total += reward
+    hear(m, cell, reward, m.clock[0], False)
+
+
+@inlined
+def hear(m: Memory, cell: int, reward: float, since: int, lesson: bool) -> None:
+    """Add an answer to the sum of a cell; its round `since` matters to a learner that forgets."""
+    if forgets(m):
+        add_answer(m, cell, reward, since, lesson)
+    else:
+        m.estimates[cell].total += reward
     refresh(m, cell)
 
 
@@ -396,7 +477,7 @@ def finish(m: Memory, cell: int, ending: int) -> float:
     m.head[0].decisions += 1
     if ending == ANSWERABLE and m.head[0].exploits:
         refresh(m, cell)
-    return cell_width(tries_of(m, cell) - (ending == ANSWERABLE), max(m.clock[0], 1), m.counts.size)
+    return cell_width(tries_of(m, cell) - (ending == ANSWERABLE), max(rounds_lived(m), 1), m.counts.size)
 
 
 @inlined
@@ -406,7 +487,7 @@ def threshold(m: Memory) -> float:
     most = limit_of(m.own, m.head[0].rule, m.rule, question)
     if most == NO_LIMIT:
         most = promise_of(m.own, m.head[0].rule, m.rule, question)
-    return width_at(most, m.clock[0] + 1, m.counts.size)
+    return width_at(most, rounds_lived(m) + 1, m.counts.size)
 
 
 @compiled
@@ -434,13 +515,21 @@ def learn(words: Words, own: Any, u: int, a: int, reward: float) -> None:
 
 
 @compiled
-def teach(words: Words, own: Any, u: int, a: int, reward: float) -> None:
-    """Take in an answer that came without an ask."""
+def learn_late(words: Words, own: Any, u: int, a: int, since: int, reward: float) -> None:
+    """Take in the answer to an ask of round `since`."""
+    m = look(words, own)
+    cell = u * m.head[0].arms + a
+    m.counts[cell].answered += 1
+    hear(m, cell, reward, since, False)
+
+
+@compiled
+def teach(words: Words, own: Any, u: int, a: int, since: int, reward: float) -> None:
+    """Take in an answer that came without an ask, about round `since`; −1 for this one."""
     m = look(words, own)
     cell = u * m.head[0].arms + a
     m.counts[cell].taught += 1
-    m.estimates[cell].total += reward
-    refresh(m, cell)
+    hear(m, cell, reward, since if since >= 0 else m.clock[0], True)
 
 
 @compiled
@@ -450,18 +539,23 @@ def count_ask(words: Words, own: Any, u: int, a: int) -> None:
     cell = u * m.head[0].arms + a
     spend(m.account, m.counts[cell].cost, 1)
     m.counts[cell].asked += 1
+    if forgets(m):
+        add_ask(m, cell, max(m.counts[cell].cost, 0))
+        m.purse[0].uneven = 1
     m.pace.state[0].kappa = UNKNOWN
     refresh(m, cell)
 
 
 @compiled
-def take_back(words: Words, own: Any, u: int, a: int) -> None:
-    """Undo an ask that nobody has seen: the budget and the counts are as if it had not been made."""
+def take_back(words: Words, own: Any, u: int, a: int, since: int) -> None:
+    """Undo an ask of round `since` that nobody has seen: the budget and the counts are as if it had not been made."""
     m = look(words, own)
     cell = u * m.head[0].arms + a
     price = price_of(m.counts[cell].cost)
     refund(m.account, price)
     m.counts[cell].asked -= 1
+    if forgets(m):
+        drop_ask(m, cell, since)
     m.pace.state[0].kappa = UNKNOWN
     if m.before.size > 0:
         give_back(m, cell, price)
@@ -473,6 +567,8 @@ def begin_shares(words: Words, own: Any) -> None:
     """After cells were added or retired: share the budget out anew, and bring what is derived in line."""
     m = look(words, own)
     share_out(m)
+    if forgets(m):
+        sum_up_costs(m)
     derive(m)
 
 
@@ -481,6 +577,8 @@ def write_indices(words: Words, own: Any, u: int, indices: Floats) -> None:
     """The indices (A,) that the learner will compare in its next round, if that has context u."""
     m = look(words, own)
     tick(m, u, 1)
+    if forgets(m):
+        refresh_cells(m, u * m.head[0].arms, m.head[0].arms)
     height = level_at(m, age(m, u))
     tick(m, u, -1)
     for a in range(indices.size):

@@ -60,8 +60,10 @@ class TabularSimulator(RoundSimulator):
         self.gaps: Floats = np.asarray(means.max(axis=1, keepdims=True) - means).ravel()
         self.check()
         self.pair = TabularFamily.make_pair(learner, rule)
-        functions = getattr(learner, "functions", {}).keys()  # what is drawn in every round cannot be skipped
-        known = "sample" not in functions and (self.pair.own is None or {"ceiling", "earned"} <= functions)
+        functions = getattr(learner, "functions", {}).keys()  # what is drawn or fades in every round cannot be skipped
+        plain = getattr(learner, "forget", 0.0) == 0.0 and getattr(learner, "prior_weight", 0.0) == 0.0
+        steady = plain and "sample" not in functions
+        known = steady and (self.pair.own is None or {"ceiling", "earned"} <= functions)
         foreseen = {"limit"} if contexts_there > 1 else {"limit", "streak"}
         self.skip = skip and known and not foreseen.isdisjoint(getattr(rule, "functions", ()))
 

@@ -45,7 +45,7 @@ COUNTERS = (
     "seen_cost", "decisions", "episodes", "plans", "stale", "settled", "twice", "differ", "enough", "places", "edges",
     "waiting", "look_at",
 )  # fmt: skip
-MOST_TO_GUESS = 2 * 10**7  # values of states and steps that a best guess is planned for
+MOST_TO_GUESS = 5 * 10**6  # values of states and steps that a best guess is planned for
 BY = "acts step by step: action = agent.act(state), then step = agent.reached(next_state)"
 
 
@@ -232,7 +232,7 @@ class StationaryFamily(InEpisodes):
         Answers about random rewards are pooled with those about other ways to the same outcome, where they agree.
         Where that is too much to plan for, the policy is that of a discounted future, the same at every step.
         """
-        much = (self.learner.horizon + 1) * self.memory.heap.size > MOST_TO_GUESS
+        much = (self.learner.horizon + 1) * max(self.memory.heap.size, self.shape[0]) > MOST_TO_GUESS
         words = self.words.copy() if much else with_stages(self.words)
         m = open_memory(words, None)
         if m.head[0].outcomes:
