@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -172,7 +173,8 @@ print("done")
     terminal, shown = pty.openpty()
     settings = os.environ | {"SPARINGLY_COMPILE": "behind"}
     command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=shown) as process:
+    hear = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored
+    with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=shown, preexec_fn=hear) as process:
         os.close(shown)
         told = b""
         while b"Ctrl-C" not in told:

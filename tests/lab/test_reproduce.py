@@ -238,9 +238,16 @@ def test_the_command_line(tmp_path, monkeypatch):
     assert huge.exit_code == 2
 
 
+def hear_interrupts():
+    """What is started in the background of a shell does not hear them otherwise."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_stopped_by_hand_it_says_how_to_go_on(tmp_path):
     command = [sys.executable, "-m", "sparingly.cli", "reproduce", "ucb/rate", "--full", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hear_interrupts
+    )
     while not (tmp_path / "claims").exists():
         time.sleep(0.01)
     time.sleep(1.0)

@@ -29,7 +29,7 @@ from sparingly.protocol import Units
 from sparingly.reasons import FREE, RESERVED, SETTLED, SPENT, STEP, WAITING
 from sparingly.rules.balanced import PARTS, reserve_of, rounds_left
 from sparingly.rules.exact import least_asks
-from sparingly.rules.pacing import PACE, UNKNOWN, Pace, fresh_pace, reason_to_spend
+from sparingly.rules.pacing import PACE, PATIENCE, UNKNOWN, Pace, fresh_pace, reason_to_spend
 from sparingly.saving import dumps, loads
 
 Pick = Callable[[int], int]  # one of 0, …, n − 1, as the adversary likes
@@ -470,7 +470,7 @@ def test_which_rounds_the_free_part_pays_for(score, first, free, left, reason):
     state["first"], state["seen"] = first * UNIT, 8
     pace = Pace(state, np.arange(1.0, 9.0))
     question = sp.Question(9, 0, 1.0, 1.0, 1.0, 1.0, 0.0, 4, Units(UNIT, UNIT, UNIT, 0), score=score, pace=pace)
-    assert from_python(reason_to_spend)(question, free * UNIT, left * UNIT, math.inf) == reason
+    assert from_python(reason_to_spend)(question, free * UNIT, left * UNIT, math.inf, PATIENCE) == reason
 
 
 def test_a_settled_round_is_asked_about_from_the_reserve_only():

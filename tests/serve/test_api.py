@@ -224,7 +224,7 @@ def test_the_pages_need_nothing_from_outside(driver):
     for path in ("/", "/docs", "/page/page.js", "/page/page.css"):
         status, text = driver.call(0, "GET", path)
         assert status == 200
-        for address in re.findall(rb"""(?:src|href|url|import|from)\s*[=(]?\s*["'(]?(https?:|//)[^"')\s]*""", text):
+        for address in re.findall(rb"""\b(?:src|href|url|import|from)\s*[=(]?\s*["'(]?(https?:|//)[^"')\s]*""", text):
             pytest.fail(f"{path} refers to {address!r}")
     document = ask(driver, "GET", "/openapi.json")
     shown = driver.call(0, "GET", "/docs")[1].decode()

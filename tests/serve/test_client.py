@@ -159,7 +159,10 @@ CALLS = [
         "create", ("router",),
         {"learner": sp.UCB1(2, scale=0.3), "budget": 10, "rewards": (1, 5), "rule": sp.ExactMatching()},
         "PUT /v1/agents/router", {
-            "learner": {"type": "UCB1", "scale": 0.3, "ties": "random"}, "actions": ["0", "1"],
+            "learner": {
+                "type": "UCB1", "scale": 0.3, "ties": "random", "forget": 0.0, "prior": 0.5, "prior_weight": 0.0,
+            },
+            "actions": ["0", "1"],
             "budget": {"initial": 10}, "rewards": {"low": 1, "high": 5},
             "rule": {"type": "ExactMatching", "explore": "asked"},
         }, AGENT,
@@ -868,7 +871,10 @@ def test_types_are_known_to_type_checkers(tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
     shown = re.findall(r'Revealed type is "(.*)"', run.stdout)
     assert shown[0].endswith("bool") and shown[2].endswith("bool")
-    assert shown[1] == "def (agent: str, event_id: str, reward: float) -> sparingly.serve.contract.Feedback"
+    assert shown[1] == (
+        "def (agent: str, event_id: str, reward: float | None =, *, label: str | int | None =) -> "
+        "sparingly.serve.contract.Feedback"
+    )
 
 
 # Against the real service.

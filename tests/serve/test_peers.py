@@ -261,7 +261,11 @@ def test_a_decision_without_an_id_is_not_made_twice(pair):
         known = Peers(f"http://127.0.0.1:{pair.first.port}")
         known.take([f"http://127.0.0.1:{pair.second.port}", address])
         there = next(name for name in (f"other-{n}" for n in range(99)) if known.home(name) == address)
-        status, refused = pair.call(pair.first, "POST", f"{there}/decisions", {"payload": "x"})
+        until = time.monotonic() + 30
+        while (answer := pair.call(pair.first, "POST", f"{there}/decisions", {"payload": "x"}))[0] == 404:
+            assert time.monotonic() < until, "the first process does not hear of the one that hangs up"
+            time.sleep(0.05)
+        status, refused = answer
         assert status == 503 and "event_id of your own" in refused["detail"]
         assert pair.call(pair.first, "PUT", there, AGENT)[0] == 201  # it is passed over for a while
         lost, until = metric(pair.first, LOST), time.monotonic() + 30
