@@ -60,6 +60,7 @@ class SqliteStore(Store):
         self._commits = 0  # how many transactions there were
         self._seen: int | None = None  # descriptor of the file with that number
         self._wal_size = 0
+        self._index: int | None = None  # descriptor of the log's index: closing one would free SQLite's own locks on it
         self._unchanging = False  # whether nobody can write to the file
 
     def open(self) -> None:
@@ -229,6 +230,9 @@ class SqliteStore(Store):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._index is not None:
+            os.close(self._index)
+            self._index = None
         self._unlock()
 
     def _unlock(self) -> None:
@@ -272,8 +276,12 @@ class SqliteStore(Store):
     def _check_wal(self, path: Path, size: int) -> None:
         """If the write-ahead log has become shorter, check that SQLite knows of it."""
         if size < self._wal_size:
-            with self.path.with_name(f"{FILE}-shm").open("rb") as index:
-                head = index.read(20)
+            if self._index is None:
+                self._index = os.open(self.path.with_name(f"{FILE}-shm"), os.O_RDONLY | os.O_CLOEXEC)
+            head = os.pread(self._index, 48, 0)
+            size = path.stat().st_size  # frames are in the log before the index knows of them
+            if os.pread(self._index, 48, 0) != head:
+                return  # somebody writes or begins the log anew at this moment: look again next time
             page, frames = int.from_bytes(head[14:16], sys.byteorder), int.from_bytes(head[16:20], sys.byteorder)
             if size < WAL_HEAD + frames * (FRAME_HEAD + (65_536 if page == 1 else page)) and frames:
                 self.damage = (
